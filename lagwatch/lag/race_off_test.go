@@ -1,0 +1,5 @@
+//go:build !race
+
+package lag_test
+
+const raceEnabled = false
