@@ -53,34 +53,35 @@ func blake2bCompress(h, iv *[8]uint64, block *[128]byte, done uint64, last bool)
 	for i := range m {
 		m[i] = binary.LittleEndian.Uint64(block[8*i:])
 	}
-	var v [16]uint64
-	copy(v[:8], h[:])
-	copy(v[8:], iv[:])
-	v[12] ^= done
+	// Sixteen variables, not an array: the compiler keeps them in registers.
+	v0, v1, v2, v3, v4, v5, v6, v7 := h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]
+	v8, v9, va, vb, vc, vd, ve, vf := iv[0], iv[1], iv[2], iv[3], iv[4]^done, iv[5], iv[6], iv[7]
 	if last {
-		v[14] = ^v[14]
+		ve = ^ve
 	}
 	for round := range 12 {
 		s := blake2bSigma[round%10*16:][:16]
-		for i := range 4 { // the columns, then the diagonals
-			blake2bMix(&v[i], &v[4+i], &v[8+i], &v[12+i], m[s[2*i]&15], m[s[2*i+1]&15])
-		}
-		for i := range 4 {
-			blake2bMix(&v[i], &v[4+(i+1)&3], &v[8+(i+2)&3], &v[12+(i+3)&3], m[s[8+2*i]&15], m[s[9+2*i]&15])
-		}
+		v0, v4, v8, vc = blake2bMix(v0, v4, v8, vc, m[s[0]&15], m[s[1]&15])
+		v1, v5, v9, vd = blake2bMix(v1, v5, v9, vd, m[s[2]&15], m[s[3]&15])
+		v2, v6, va, ve = blake2bMix(v2, v6, va, ve, m[s[4]&15], m[s[5]&15])
+		v3, v7, vb, vf = blake2bMix(v3, v7, vb, vf, m[s[6]&15], m[s[7]&15])
+		v0, v5, va, vf = blake2bMix(v0, v5, va, vf, m[s[8]&15], m[s[9]&15])
+		v1, v6, vb, vc = blake2bMix(v1, v6, vb, vc, m[s[10]&15], m[s[11]&15])
+		v2, v7, v8, vd = blake2bMix(v2, v7, v8, vd, m[s[12]&15], m[s[13]&15])
+		v3, v4, v9, ve = blake2bMix(v3, v4, v9, ve, m[s[14]&15], m[s[15]&15])
 	}
-	for i := range h {
-		h[i] ^= v[i] ^ v[i+8]
+	for i, v := range [8]uint64{v0 ^ v8, v1 ^ v9, v2 ^ va, v3 ^ vb, v4 ^ vc, v5 ^ vd, v6 ^ ve, v7 ^ vf} {
+		h[i] ^= v
 	}
 }
 
-func blake2bMix(a, b, c, d *uint64, x, y uint64) {
-	*a += *b + x
-	*d = bits.RotateLeft64(*d^*a, -32)
-	*c += *d
-	*b = bits.RotateLeft64(*b^*c, -24)
-	*a += *b + y
-	*d = bits.RotateLeft64(*d^*a, -16)
-	*c += *d
-	*b = bits.RotateLeft64(*b^*c, -63)
+func blake2bMix(a, b, c, d, x, y uint64) (uint64, uint64, uint64, uint64) {
+	a += b + x
+	d = bits.RotateLeft64(d^a, -32)
+	c += d
+	b = bits.RotateLeft64(b^c, -24)
+	a += b + y
+	d = bits.RotateLeft64(d^a, -16)
+	c += d
+	return a, bits.RotateLeft64(b^c, -63), c, d
 }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"math/bits"
 	"slices"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // parts is what a topic is compiled from. Edits copy and change parts.
@@ -87,26 +89,44 @@ func (t *Topic) SlotPartition(slot int32) int32 { return t.partitionOf[slot] }
 // Lookup says where a record goes. It allocates nothing. The key matters only
 // for tenants with spread: key. The tenant must not be empty: no record
 // without a tenant has a place.
-func (t *Topic) Lookup(tenant, key []byte) Route {
-	sum := t.hash.Sum(tenant)
+func (t *Topic) Lookup(tenant, key []byte) (r Route) {
+	sum := t.sum(tenant)
 	if t.places.mayHold(sum) {
 		if e := t.places.find(sum, tenant); e != nil {
-			return t.placedRoute(e, key)
+			t.placedRoute(&r, e, key)
+			return r
 		}
 	}
-	return t.slotRoute(sum)
+	t.slotRoute(&r, sum)
+	return r
 }
 
 // Partition is Lookup's Partition alone, for the hot path of a producer that
 // needs no epoch.
 func (t *Topic) Partition(tenant, key []byte) int32 {
-	sum := t.hash.Sum(tenant)
+	sum := t.sum(tenant)
 	if t.places.mayHold(sum) {
-		if e := t.places.find(sum, tenant); e != nil {
-			return t.placedRoute(e, key).Partition
-		}
+		return t.perhapsPlaced(sum, tenant, key)
 	}
 	return t.partitionOf[t.slot(sum)]
+}
+
+// perhapsPlaced is the part of Partition behind the filter, kept apart so that
+// the common path needs no stack to speak of.
+func (t *Topic) perhapsPlaced(sum uint64, tenant, key []byte) int32 {
+	e := t.places.find(sum, tenant)
+	if e == nil || e.place.FollowSlot {
+		return t.partitionOf[t.slot(sum)]
+	}
+	return t.placedPartition(&e.place, key)
+}
+
+// sum is the topic's hash, with the usual one called directly.
+func (t *Topic) sum(tenant []byte) uint64 {
+	if t.hash == XXHash64 {
+		return xxhash.Sum64(tenant)
+	}
+	return t.hash.Sum(tenant)
 }
 
 // slot is hash.Slot without a division, which would cost as much as the rest
@@ -115,50 +135,51 @@ func (t *Topic) Partition(tenant, key []byte) int32 {
 func (t *Topic) slot(sum uint64) uint64 {
 	n := t.hash.magnitude(sum)
 	quotient, _ := bits.Mul64(n, t.reciprocal)
-	slots := uint64(t.slots) //nolint:gosec // positive
-	rest := n - quotient*slots
-	if rest >= slots {
-		rest -= slots
-	}
-	return rest
+	slots := uint64(t.slots)                      //nolint:gosec // positive
+	over := int64(n - quotient*slots - slots)     //nolint:gosec // from -slots up to, not including, slots
+	return uint64(over + int64(slots)&(over>>63)) //nolint:gosec // not negative; without a branch that no predictor could learn
 }
 
-func (t *Topic) slotRoute(sum uint64) Route {
-	slot := int32(t.slot(sum)) //nolint:gosec // below slots, an int32
+// slotRoute fills in a route, as placedRoute does: a Route is large to pass on.
+func (t *Topic) slotRoute(r *Route, sum uint64) {
+	slot := t.slot(sum)
 	p := t.partitionOf[slot]
-	r := Route{Hash: sum, Slot: slot, Partition: p, Partitions: t.all[p : p+1 : p+1]}
+	r.Hash, r.Slot, r.Partition, r.Partitions = sum, int32(slot), p, t.all[p:p+1:p+1] //nolint:gosec // below slots, an int32
 	if since := t.overridden[slot]; since > 0 {
 		r.Rule, r.Epoch = RuleSlotOverride, since-1
 	}
-	return r
 }
 
-func (t *Topic) placedRoute(e *entry, key []byte) Route {
+func (t *Topic) placedRoute(r *Route, e *entry, key []byte) {
+	r.Tier = e.place.Tier
 	if e.place.FollowSlot {
-		r := t.slotRoute(e.sum)
+		t.slotRoute(r, e.sum)
 		r.Epoch = max(r.Epoch, e.place.Epoch)
-		r.Tier = e.place.Tier
-		return r
+		return
 	}
-	r := Route{
-		Hash: e.sum, Slot: int32(t.slot(e.sum)), //nolint:gosec // below slots, an int32
-		Partition: -1, Partitions: e.place.Partitions, Epoch: e.place.Epoch,
-		Rule: RulePinned, Kind: KindTenant, Topic: e.place.Topic, Tier: e.place.Tier,
-	}
-	switch {
-	case e.place.Topic != "":
-	case e.place.Spread == SpreadKey:
+	r.Hash, r.Slot = e.sum, int32(t.slot(e.sum)) //nolint:gosec // below slots, an int32
+	r.Partitions, r.Epoch, r.Topic = e.place.Partitions, e.place.Epoch, e.place.Topic
+	r.Rule, r.Kind = RulePinned, KindTenant
+	r.Partition = t.placedPartition(&e.place, key)
+	switch e.place.Spread {
+	case SpreadNone:
+	case SpreadKey:
 		r.Rule, r.Kind = RuleSpread, KindSpreadKey
-		if key != nil {
-			n := int32(len(r.Partitions)) //nolint:gosec // at most MaxPartitions
-			r.Partition = r.Partitions[t.hash.Slot(t.hash.Sum(key), n)]
-		}
-	case e.place.Spread == SpreadRandom:
+	case SpreadRandom:
 		r.Rule, r.Kind = RuleSpread, KindSpreadRandom
-	default:
-		r.Partition = r.Partitions[0]
 	}
-	return r
+}
+
+// placedPartition is -1 where Route.Partition says that the caller decides.
+func (t *Topic) placedPartition(p *Placement, key []byte) int32 {
+	switch {
+	case p.Topic != "" || p.Spread == SpreadRandom || p.Spread == SpreadKey && key == nil:
+		return -1
+	case p.Spread == SpreadKey:
+		n := int32(len(p.Partitions)) //nolint:gosec // at most MaxPartitions
+		return p.Partitions[t.hash.Slot(t.sum(key), n)]
+	}
+	return p.Partitions[0]
 }
 
 // Tier gives the limits of a tenant: of the tier that its placement or its
@@ -166,7 +187,7 @@ func (t *Topic) placedRoute(e *entry, key []byte) Route {
 // with DefaultWeight and no limits when the table has none. It allocates
 // nothing.
 func (t *Topic) Tier(tenant []byte) Tier {
-	sum := t.hash.Sum(tenant)
+	sum := t.sum(tenant)
 	for _, x := range [...]*index{&t.places, &t.tierIndex} {
 		if !x.mayHold(sum) {
 			continue
