@@ -1,0 +1,33 @@
+// Package store is where a routing table lives: a file, or a compacted Kafka
+// topic. Producers, workers, the coordinator and the watcher all read it
+// through one small interface, [Source], and never know which it is.
+//
+//	routing.yaml ──▶ File ──┐
+//	                        ├──▶ Source ──▶ Table()    the last good table, an atomic load
+//	a table in Go ─▶ Fixed ─┘        └────▶ Changed()  closed when a newer one is published
+//
+// # Guarantees
+//
+//   - A Source always has a whole, valid table: the constructors fail instead
+//     of returning one without, and a table that does not parse, or that may
+//     not follow the current one, never replaces it. The refusal is logged
+//     once, and is visible as a metric for as long as it lasts.
+//   - Revisions only rise. A reader that sees revision n never sees n-1 later.
+//   - [File.Write] is atomic: a crash at any point leaves the old file or the
+//     new one, never a part, and of two writers one wins and the other is told.
+//
+// # What it does not do
+//
+// A file has no history, no sessions and no leases, so it cannot tell whether
+// every producer has seen a table. Live moves need that and therefore need the
+// Kafka store; with a file there is the stopped-producer move only.
+//
+// A change of the file is noticed within the interval of [FileConfig], by
+// reading the whole file and comparing its hash. There is no inotify: it does
+// not work on the network and container file systems where such files live.
+//
+// # What may change inside
+//
+// How a change is noticed, and how writers exclude each other. Everything else
+// is seen by others: [Source] by every room, the file's bytes by people.
+package store
