@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -211,7 +212,7 @@ func (w *whaler) keepPlaced() {
 // reaches the target, else by plain LPT where that is better.
 func (w *whaler) pack() packing {
 	p := w.items()
-	p.at, p.loads = pack(p.items, int(w.c.Partitions), w.mean)
+	p.at, p.loads = pack(p.items, int(w.c.Partitions), level(p.items, int(w.c.Partitions)))
 	p.skew = SkewOf(p.loads).MaxMean
 	if p.skew > w.c.Target {
 		at, loads := pack(p.items, int(w.c.Partitions), 0)
@@ -222,6 +223,25 @@ func (w *whaler) pack() packing {
 	p.pieces = slices.Clone(w.pieces)
 	w.last = p
 	return p
+}
+
+// level is the mean of the partitions that no single item overfills: each item
+// above it takes a partition to itself.
+func level(items []item, partitions int) float64 {
+	sum, volumes := 0.0, make([]float64, len(items))
+	for i, it := range items {
+		volumes[i] = it.volume
+		sum += it.volume
+	}
+	slices.SortFunc(volumes, func(a, b float64) int { return cmp.Compare(b, a) })
+	for _, v := range volumes {
+		if partitions == 1 || v <= sum/float64(partitions) {
+			break
+		}
+		sum -= v
+		partitions--
+	}
+	return sum / float64(partitions)
 }
 
 func (w *whaler) items() packing {
