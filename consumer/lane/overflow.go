@@ -57,6 +57,8 @@ func (s *Scheduler[R]) Refill(ps *Pass[R], id ID, it Item[R]) Verdict {
 	switch {
 	case l == nil || !l.over || it.Offset < l.from || it.Offset > l.to:
 		return Unwanted
+	case l.from < ps.at:
+		return Unwanted // the pass began above what the lane needs first
 	case l.full == ps.id:
 		return Full
 	case l.n >= s.core.cfg.LaneRecords || l.bytes >= s.core.cfg.LaneBytes:
