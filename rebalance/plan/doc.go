@@ -6,9 +6,9 @@
 // # Data flow
 //
 //	peak, p50, concurrency ────────────────────────────Size──▶ partitions, warnings
-//	volumes (tenant, volume) ──┬─Whales──▶ WhalesPlan ─Apply─▶ routing.TopicSpec
+//	volumes (tenant, volume) ──┬─Whales──▶ WhalesPlan ─Edits─▶ routing.Table.Edit
 //	layout (slots, placements) ┼─Growth──▶ keys and volume moved, by strategy
-//	                           │    └─BalanceSlots──▶ slot moves ─ApplyMoves─▶ routing.TopicSpec
+//	                           │    └─BalanceSlots──▶ slot moves ─Edits─▶ routing.Table.Edit
 //	                           └─HashSkew──▶ hottest share
 //
 // # Guarantees

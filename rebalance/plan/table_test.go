@@ -24,13 +24,36 @@ func routedLoads(t *routing.Topic, volumes []plan.Volume) []float64 {
 	return loads
 }
 
-func compile(t interface{ Fatal(...any) }, spec routing.TopicSpec) *routing.Topic {
+// fataler is what tests of both kinds can do.
+type fataler interface{ Fatal(...any) }
+
+// tableOf is a table with one topic.
+func tableOf(t fataler, spec routing.TopicSpec) *routing.Table {
 	table, err := routing.NewTable(routing.Spec{Revision: 1, Topics: map[string]routing.TopicSpec{"orders": spec}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return table
+}
+
+func topicOf(table *routing.Table) *routing.Topic {
 	topic, _ := table.Topic("orders")
 	return topic
+}
+
+func edited(t fataler, table *routing.Table, edits []routing.Edit) *routing.Table {
+	next, err := table.Edit(edits...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+// written is the table that a plan makes for a new topic.
+func written(t fataler, p *plan.WhalesPlan, spec routing.TopicSpec) *routing.Topic {
+	spec.Shared = p.Shared
+	table := tableOf(t, spec)
+	return topicOf(edited(t, table, p.Edits(topicOf(table))))
 }
 
 // spreadable is where tenants must come from so that a key can spread them.
@@ -42,7 +65,7 @@ func TestWrittenTableRoutesAsPlanned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	topic := compile(t, p.Apply(routing.TopicSpec{Partitions: 32, Shared: p.Shared, TenantOf: spreadable}))
+	topic := written(t, p, routing.TopicSpec{Partitions: 32, TenantOf: spreadable})
 	loads := routedLoads(topic, volumes)
 	if skew := plan.SkewOf(loads); skew.MaxMean > 1.02 {
 		t.Errorf("routing every tenant with the table gives max/mean %v, want at most 1.02", skew.MaxMean)
@@ -64,7 +87,7 @@ func TestDedicatedPartitionsHoldNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	topic := compile(t, p.Apply(routing.TopicSpec{Partitions: 32, Shared: p.Shared}))
+	topic := written(t, p, routing.TopicSpec{Partitions: 32})
 	for slot := range topic.Slots() {
 		if to := topic.SlotPartition(slot); !slices.Contains(p.Shared, to) {
 			t.Fatalf("slot %d is on partition %d, which a whale has to itself", slot, to)
@@ -75,45 +98,48 @@ func TestDedicatedPartitionsHoldNothingElse(t *testing.T) {
 	}
 }
 
-func TestApplyRoutesAsPlannedOverAnyTable(t *testing.T) {
+func TestEditsRouteAsPlannedOverAnyTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		partitions := rapid.Int32Range(1, 8).Draw(t, "partitions")
-		spec := routing.TopicSpec{Partitions: partitions, Slots: rapid.Int32Range(partitions, 40).Draw(t, "slots"), Hash: drawHash(t), TenantOf: spreadable}
+		partitions, hash := rapid.Int32Range(1, 8).Draw(t, "partitions"), drawHash(t)
+		table := tableOf(t, routing.TopicSpec{
+			Partitions: partitions, Slots: rapid.Int32Range(partitions, 40).Draw(t, "slots"), Hash: hash, TenantOf: spreadable,
+			Tiers: map[string]routing.Tier{"gold": {}}, Tenants: map[string]routing.TenantSpec{"tenant-0": {Tier: "gold"}},
+		})
 		volumes := drawVolumes(t, 40)
 		for range rapid.IntRange(1, 3).Draw(t, "plans") {
-			layout := plan.LayoutOf(compile(t, spec))
+			layout := plan.LayoutOf(topicOf(table))
 			spread := rapid.SampledFrom([]routing.Spread{routing.SpreadNone, routing.SpreadKey, routing.SpreadRandom}).Draw(t, "spread")
-			p, err := plan.Whales(volumes, plan.WhalesConfig{Partitions: partitions, Hash: spec.Hash, Spread: spread, Current: &layout})
+			p, err := plan.Whales(volumes, plan.WhalesConfig{Partitions: partitions, Hash: hash, Spread: spread, Current: &layout})
 			if err != nil {
 				t.Fatal(err)
 			}
-			next := p.Apply(spec)
-			for i, load := range routedLoads(compile(t, next), volumes) {
+			table = edited(t, table, p.Edits(topicOf(table)))
+			for i, load := range routedLoads(topicOf(table), volumes) {
 				if math.Abs(load-p.LoadsAfter[i]) > 1e-6*(1+load) {
 					t.Fatalf("partition %d holds %v by the table, %v by the plan", i, load, p.LoadsAfter[i])
 				}
 			}
-			if next.Epoch > spec.Epoch+1 {
-				t.Fatalf("epoch went from %d to %d", spec.Epoch, next.Epoch)
+			if tier := topicOf(table).Tier([]byte("tenant-0")); tier.Name != "gold" {
+				t.Fatalf("tenant-0 lost its tier: %+v", tier)
 			}
-			spec = next
 		}
 	})
 }
 
-func TestApplyMovesRoutesAsPlanned(t *testing.T) {
+func TestGrowthEditsReachBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from := rapid.Int32Range(1, 6).Draw(t, "from")
 		to := rapid.Int32Range(from, 9).Draw(t, "to")
-		spec := routing.TopicSpec{Partitions: from, Slots: rapid.Int32Range(9, 40).Draw(t, "slots")}
-		r, err := plan.Growth(nil, plan.GrowthConfig{From: from, To: to, Slots: spec.Slots})
+		slots := rapid.Int32Range(9, 40).Draw(t, "slots")
+		r, err := plan.Growth(nil, plan.GrowthConfig{From: from, To: to, Slots: slots})
 		if err != nil {
 			t.Fatal(err)
 		}
-		before, after := compile(t, spec), compile(t, plan.ApplyMoves(spec, r.Balance.Moves, to))
+		table := tableOf(t, routing.TopicSpec{Partitions: from, Slots: slots})
+		before, after := topicOf(table), topicOf(edited(t, table, r.Balance.Edits("orders", to)))
 		counts := make([]int, to)
 		moved := 0
-		for slot := range spec.Slots {
+		for slot := range slots {
 			counts[after.SlotPartition(slot)]++
 			if after.SlotPartition(slot) != before.SlotPartition(slot) {
 				moved++

@@ -104,5 +104,5 @@ func cut(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s
 	}
-	return string([]rune(s)[:n-1]) + "…"
+	return string([]rune(s)[:max(0, n-1)]) + "…"
 }

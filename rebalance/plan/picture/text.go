@@ -15,7 +15,8 @@ var fills = [tones]string{Plain: "█", Accent: "▓", Hot: "█"}
 
 const (
 	narrowest = 40 // columns below which bars would be of no use
-	longest   = 24 // runes of a label
+	longest   = 24 // runes of a label or of a value
+	shortest  = 8  // columns of a bar, whatever else a line must hold
 )
 
 // Text draws the chart for a terminal of width columns; less than 40 counts
@@ -31,17 +32,14 @@ func Text(c Chart, width int) string {
 	label, shown := c.columns()
 	room := width - label - shown - 2
 	notes := min(c.notes(), room/2)
-	bar := room - notes
-	if notes > 0 {
-		bar -= 2
-	}
+	bar := max(shortest, room-notes-min(notes, 2))
 	for _, p := range c.Panels {
 		b.WriteByte('\n')
 		line(p.heading())
 		for _, row := range p.Bars {
 			drawn := drawBar(row, c.top(), bar)
 			line(fmt.Sprintf("%s %s %s  %s", padLeft(cut(row.Label, longest), label), padRight(drawn, bar),
-				padLeft(row.Shown, shown), cut(row.Note, notes)))
+				padLeft(cut(row.Shown, longest), shown), cut(row.Note, notes)))
 		}
 	}
 	if words := c.Legend[Accent]; words != "" && c.uses()[Accent] {
@@ -62,7 +60,7 @@ func (c Chart) columns() (label, shown int) {
 	for _, p := range c.Panels {
 		for _, b := range p.Bars {
 			label = max(label, utf8.RuneCountInString(cut(b.Label, longest)))
-			shown = max(shown, utf8.RuneCountInString(b.Shown))
+			shown = max(shown, utf8.RuneCountInString(cut(b.Shown, longest)))
 		}
 	}
 	return label, shown
