@@ -1,0 +1,180 @@
+package check
+
+import "sync"
+
+// ID names one sequence: what one producer sent for one tenant. Sequences
+// start anywhere (by custom at 1) and need not be gapless: a produce that
+// failed leaves a hole.
+type ID struct {
+	Producer string
+	Tenant   string // raw bytes, not necessarily text
+}
+
+// Handling is one successful handling of one record.
+type Handling struct {
+	// Process names one run of a worker process; a restart is another one.
+	Process string
+	ID
+	Seq       uint64
+	Partition int32
+	Offset    int64
+	// Attempt is which try succeeded, from 1.
+	Attempt int
+	// Assignment counts the times the process was given the partition; it
+	// changes when the partition comes back. 0: not known.
+	Assignment uint64
+	// Unordered says that nobody promised an order for this record (a tenant
+	// placed with spread: random); only loss and repeats are judged.
+	Unordered bool
+}
+
+// Commit is an acknowledged commit: everything of the partition below Offset
+// is done.
+type Commit struct {
+	Partition int32
+	Offset    int64
+}
+
+// Checker collects what happened and judges it. Its methods may be called
+// from several goroutines; the order of the calls is the order of events.
+type Checker struct {
+	mu         sync.Mutex // guards all below
+	sequences  map[ID]*sequence
+	partitions map[int32]*partition
+	processes  map[string]int32 // name to number, so that states stay small
+	faults     map[*sequence]*faults
+	totals     totals
+}
+
+// sequence is the state of one ID.
+type sequence struct {
+	id       ID
+	produced ranges
+	handled  ranges
+	highest  uint64 // of handled
+	runs     []run  // one per process that handled it
+}
+
+type totals struct {
+	produced, handled, duplicates, allowed, violations, early, quarantined uint64
+}
+
+// New makes an empty Checker.
+func New() *Checker {
+	return &Checker{
+		sequences:  map[ID]*sequence{},
+		partitions: map[int32]*partition{},
+		processes:  map[string]int32{},
+		faults:     map[*sequence]*faults{},
+	}
+}
+
+// Produced says that a record was acknowledged to the application that
+// produced it, so that it must be handled. Saying it again changes nothing.
+func (c *Checker) Produced(id ID, seq uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sequence(id).produced.add(seq) {
+		c.totals.produced++
+	}
+}
+
+// Assigned says that process was given the partition, before the first
+// handling of that assignment ended. Without it the assignment begins with its
+// first handling, which is late for a worker whose first handler was slow.
+func (c *Checker) Assigned(process string, partition int32, assignment uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.partition(partition).floor(c.process(process), assignment)
+}
+
+// Committed says that process got a commit of the partition acknowledged.
+func (c *Checker) Committed(process string, partition int32, offset int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.partition(partition).commit(c.process(process), offset)
+}
+
+// Quarantined says that n more records lie in the quarantine topic. They are
+// counted and do not count as handled.
+func (c *Checker) Quarantined(n uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.totals.quarantined += n
+}
+
+// Handled judges one handling by what came before it.
+func (c *Checker) Handled(h Handling) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.sequence(h.ID)
+	process := c.process(h.Process)
+	floor := c.partition(h.Partition).floor(process, h.Assignment)
+	first := s.handled.add(h.Seq)
+	switch {
+	case !first:
+		c.totals.duplicates++
+		if c.fault(s).repeat(h, floor) {
+			c.totals.allowed++
+		}
+	case h.Offset < floor:
+		c.totals.handled++
+		c.totals.early++
+		c.fault(s).earlyCommit(h, floor)
+	default:
+		c.totals.handled++
+	}
+	if !h.Unordered {
+		c.judgeOrder(s, process, h, first)
+	}
+	s.highest = max(s.highest, h.Seq)
+}
+
+// judgeOrder counts at most one violation for a handling.
+func (c *Checker) judgeOrder(s *sequence, process int32, h Handling, first bool) {
+	ascends := s.run(process).next(h)
+	switch {
+	case first && h.Seq < s.highest:
+		c.totals.violations++
+		c.fault(s).overtaken(h, s.highest)
+	case !ascends:
+		c.totals.violations++
+		c.fault(s).fellBack(h)
+	}
+}
+
+func (c *Checker) sequence(id ID) *sequence {
+	s := c.sequences[id]
+	if s == nil {
+		s = &sequence{id: id}
+		c.sequences[id] = s
+	}
+	return s
+}
+
+func (c *Checker) partition(number int32) *partition {
+	p := c.partitions[number]
+	if p == nil {
+		p = &partition{owners: map[int32]*owner{}}
+		c.partitions[number] = p
+	}
+	return p
+}
+
+func (c *Checker) process(name string) int32 {
+	number, ok := c.processes[name]
+	if !ok {
+		number = int32(len(c.processes))
+		c.processes[name] = number
+	}
+	return number
+}
+
+func (c *Checker) fault(s *sequence) *faults {
+	f := c.faults[s]
+	if f == nil {
+		f = &faults{}
+		c.faults[s] = f
+	}
+	return f
+}
