@@ -30,7 +30,7 @@ type Cluster struct {
 }
 
 // Start starts brokers and waits until they serve. It returns an error that
-// wraps ErrNoTools if java or mvn is missing. Cancelling ctx ends the wait,
+// wraps ErrNoTools if java or mvn is missing. Canceling ctx ends the wait,
 // not the started cluster.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg = cfg.withDefaults()

@@ -48,7 +48,7 @@ func connect(t *testing.T, cluster *kafka.Cluster, opts ...kgo.Opt) *kgo.Client 
 func TestOneBroker(t *testing.T) {
 	dir := t.TempDir()
 	cluster := start(t, kafka.Config{Dir: dir, HeapMB: 256, Properties: map[string]string{
-		"num.partitions":             "7",
+		"num.partitions":            "7",
 		"broker.session.timeout.ms": "2000", // how long a restarted node waits for its former self to be forgotten
 	}})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

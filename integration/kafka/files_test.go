@@ -82,7 +82,7 @@ func TestWorkdirRemovesOnlyLeftovers(t *testing.T) {
 	left := filepath.Join(temp, tempPrefix+"dead")
 	other := filepath.Join(temp, "precious")
 	for _, dir := range []string{left, other} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
+		if err = os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}

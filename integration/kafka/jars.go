@@ -49,7 +49,7 @@ func jars(ctx context.Context, cache string, logf func(string, ...any)) (string,
 	}
 	defer os.RemoveAll(work) //nolint:errcheck // what stays is only disk space
 	logf("fetching the jars of Apache Kafka %s with mvn, once", Version)
-	if err := fetch(ctx, work); err != nil {
+	if err = fetch(ctx, work); err != nil {
 		return "", err
 	}
 	err = os.Rename(filepath.Join(work, "lib"), lib)

@@ -48,7 +48,7 @@ func (n *node) hold(started chan<- error) {
 		started <- err
 		return
 	}
-	defer out.Close() //nolint:errcheck // written by the child
+	defer out.Close() // the child writes it
 	cmd := exec.Command(n.java[0], n.java[1:]...)
 	cmd.Stdout, cmd.Stderr = out, out
 	dieWithParent(cmd)

@@ -98,7 +98,7 @@ func TestNoBrokerOutlivesItsParent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := parent.Start(); err != nil {
+	if err = parent.Start(); err != nil {
 		t.Fatal(err)
 	}
 	line, _ := bufio.NewReader(out).ReadString('\n')

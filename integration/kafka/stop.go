@@ -24,11 +24,11 @@ func (c *Cluster) Stop() error { return c.stop() }
 func (c *Cluster) end() error {
 	died := c.died()
 	c.endNodes()
-	err := died
+	var kept error
 	if died != nil || c.failed.Load() {
-		err = errors.Join(died, c.keepLogs())
+		kept = c.keepLogs()
 	}
-	if err := errors.Join(err, c.dir.close()); err != nil {
+	if err := errors.Join(died, kept, c.dir.close()); err != nil {
 		return fmt.Errorf("kafka: %w", err)
 	}
 	return nil

@@ -38,7 +38,7 @@ func openWorkdir(dir, temp string) (*workdir, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer gate.Close() //nolint:errcheck // drops the lock
+	defer gate.Close() // drops the lock
 	removeLeftovers(temp)
 	path, err := os.MkdirTemp(temp, tempPrefix+"*")
 	if err != nil {

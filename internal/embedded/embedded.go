@@ -163,6 +163,7 @@ func (b *Broker) Close() error { return b.close() }
 // zapLogger passes kfake's log on.
 type zapLogger struct{ log *zap.SugaredLogger }
 
+// Logf implements kfake.Logger.
 func (l zapLogger) Logf(level kfake.LogLevel, format string, args ...any) {
 	switch level {
 	case kfake.LogLevelError:

@@ -62,6 +62,7 @@ func client(t *testing.T, b *embedded.Broker, opts ...kgo.Opt) *kgo.Client {
 }
 
 func timeout(t *testing.T) context.Context {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
 	return ctx

@@ -13,7 +13,7 @@ import (
 // the process dies. Two kfake clusters on one directory would each overwrite
 // what the other wrote.
 func lockDir(dir string) (unlock func() error, err error) {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err = os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_CREATE|os.O_RDWR, 0o600)
