@@ -58,14 +58,13 @@ func (t Tier) withDefaults(name string) Tier {
 	return t
 }
 
-// compile checks a topic and builds what lookups read. f is the path that
-// errors name.
-func compile(f *field, p parts) (*Topic, error) {
-	for _, check := range []func(*field, *parts) error{
+// compile checks a topic and builds what lookups read.
+func compile(p parts) (*Topic, error) {
+	for _, check := range []func(*parts) error{
 		checkSettings, checkOverrides, checkTiers, checkPlacements, checkTenants,
 	} {
-		if err := check(f, &p); err != nil {
-			return nil, err
+		if err := check(&p); err != nil {
+			return nil, under(err, "topics", p.name)
 		}
 	}
 	t := &Topic{parts: p, all: upTo(p.partitions), reciprocal: math.MaxUint64 / uint64(p.slots)} //nolint:gosec // positive
@@ -99,27 +98,27 @@ func checkTopicName(name string) error {
 	return nil
 }
 
-func checkSettings(f *field, p *parts) error {
+func checkSettings(p *parts) error {
 	if err := checkTopicName(p.name); err != nil {
-		return f.error(err.Error())
+		return fault(err.Error())
 	}
 	if p.partitions < 1 || p.partitions > MaxPartitions {
-		return f.in("partitions").error(fmt.Sprintf("must be 1 to %d, is %d", MaxPartitions, p.partitions))
+		return fault(fmt.Sprintf("must be 1 to %d, is %d", MaxPartitions, p.partitions), "partitions")
 	}
 	if p.hash >= hashes {
-		return f.in("hash").error("unknown hash " + p.hash.String())
+		return fault("unknown hash "+p.hash.String(), "hash")
 	}
 	if rule, err := ParseTenantRule(p.tenantOf.String()); err != nil || rule != p.tenantOf {
-		return f.in("tenant_of").error(p.tenantOf.String() + " is not key, header:NAME or prefix:SEPARATOR")
+		return fault(p.tenantOf.String()+" is not key, header:NAME or prefix:SEPARATOR", "tenant_of")
 	}
 	if p.slots < 1 || p.slots > MaxSlots {
-		return f.in("slots").error(fmt.Sprintf("must be 1 to %d, is %d", MaxSlots, p.slots))
+		return fault(fmt.Sprintf("must be 1 to %d, is %d", MaxSlots, p.slots), "slots")
 	}
 	if err := checkPartitions(p.shared, p.partitions); err != nil {
-		return f.in("shared").error(err.Error())
+		return fault(err.Error(), "shared")
 	}
 	if int(p.slots) < len(p.shared) {
-		return f.in("slots").error(fmt.Sprintf("%d slots leave some of the %d shared partitions without any", p.slots, len(p.shared)))
+		return fault(fmt.Sprintf("%d slots leave some of the %d shared partitions without any", p.slots, len(p.shared)), "slots")
 	}
 	return nil
 }
@@ -149,159 +148,159 @@ func checkPartitions(list []int32, partitions int32) error {
 	return nil
 }
 
-func checkOverrides(f *field, p *parts) error {
-	f = f.in("slot_overrides")
+func checkOverrides(p *parts) error {
 	for _, slot := range slices.Sorted(maps.Keys(p.overrides)) {
-		at, o := f.in(strconv.Itoa(int(slot))), p.overrides[slot]
-		if slot < 0 || slot >= p.slots {
-			return at.error(fmt.Sprintf("slot %d is outside the topic, which has 0 to %d", slot, p.slots-1))
-		}
-		if o.Partition < 0 || o.Partition >= p.partitions {
-			return at.in("partition").error(outside(int64(o.Partition), p.partitions).Error())
-		}
-		if err := checkEpoch(at, o.Epoch, p.epoch); err != nil {
-			return err
+		if err := checkOverride(p, slot, p.overrides[slot]); err != nil {
+			return under(err, "slot_overrides", strconv.Itoa(int(slot)))
 		}
 	}
 	return nil
 }
 
-func checkEpoch(f *field, epoch, counter uint64) error {
+func checkOverride(p *parts, slot int32, o SlotPlacement) error {
+	if slot < 0 || slot >= p.slots {
+		return fault(fmt.Sprintf("slot %d is outside the topic, which has 0 to %d", slot, p.slots-1))
+	}
+	if o.Partition < 0 || o.Partition >= p.partitions {
+		return fault(outside(int64(o.Partition), p.partitions).Error(), "partition")
+	}
+	return checkEpoch(o.Epoch, p.epoch)
+}
+
+func checkEpoch(epoch, counter uint64) error {
 	if epoch > counter || epoch == math.MaxUint64 {
-		return f.in("epoch").error(fmt.Sprintf("epoch %d is above the topic's counter %d", epoch, counter))
+		return fault(fmt.Sprintf("epoch %d is above the topic's counter %d", epoch, counter), "epoch")
 	}
 	return nil
 }
 
-func checkTiers(f *field, p *parts) error {
-	f = f.in("tiers")
+func checkTiers(p *parts) error {
 	reserved := 0.0
 	for _, name := range slices.Sorted(maps.Keys(p.tiers)) {
-		at, t := f.in(name), p.tiers[name]
-		if name == "" {
-			return at.error("a tier needs a name")
+		if name == "" || !utf8.ValidString(name) {
+			return fault("a tier needs a name, which must be text", "tiers", name)
 		}
-		if !utf8.ValidString(name) {
-			return at.error("a tier's name must be text")
+		if err := p.tiers[name].check(); err != nil {
+			return under(err, "tiers", name)
 		}
-		if err := t.check(at); err != nil {
-			return err
-		}
-		if reserved += t.Reserved; reserved >= 1 {
-			return at.in("reserved").error("the tiers' reserved shares add up to 1 or more, which leaves nothing for the others")
+		if reserved += p.tiers[name].Reserved; reserved >= 1 {
+			return fault("the tiers' reserved shares add up to 1 or more, which leaves nothing for the others", "tiers", name, "reserved")
 		}
 	}
 	return nil
 }
 
-func (t Tier) check(f *field) error {
+func (t Tier) check() error {
 	if t.Weight < 1 || t.Weight > math.MaxInt32 {
-		return f.in("weight").error(fmt.Sprintf("must be 1 or more, is %d", t.Weight))
+		return fault(fmt.Sprintf("must be 1 or more, is %d", t.Weight), "weight")
 	}
 	if t.MaxConcurrency < 0 || t.MaxConcurrency > math.MaxInt32 {
-		return f.in("max_concurrency").error(fmt.Sprintf("must be 1 or more, or absent, is %d", t.MaxConcurrency))
+		return fault(fmt.Sprintf("must be 1 or more, or absent, is %d", t.MaxConcurrency), "max_concurrency")
 	}
 	if !(t.Rate >= 0) || math.IsInf(t.Rate, 0) {
-		return f.in("rate").error("must be above 0")
+		return fault("must be above 0", "rate")
 	}
 	if t.Burst < 0 || t.Burst > math.MaxInt32 {
-		return f.in("burst").error(fmt.Sprintf("must be 1 or more, is %d", t.Burst))
+		return fault(fmt.Sprintf("must be 1 or more, is %d", t.Burst), "burst")
 	}
 	if t.Burst > 0 && t.Rate == 0 {
-		return f.in("burst").error("a burst needs a rate")
+		return fault("a burst needs a rate", "burst")
 	}
 	if !(t.Reserved >= 0 && t.Reserved < 1) {
-		return f.in("reserved").error("must be from 0 up to, not including, 1")
+		return fault("must be from 0 up to, not including, 1", "reserved")
 	}
 	return nil
 }
 
-func checkPlacements(f *field, p *parts) error {
-	f = f.in("placements")
+func checkPlacements(p *parts) error {
 	for _, e := range p.placed {
-		if err := checkPlacement(&field{f, e.tenant}, p, e); err != nil {
-			return err
+		if err := checkPlacement(p, e); err != nil {
+			return under(err, "placements", e.tenant)
 		}
 	}
 	return nil
 }
 
-func checkPlacement(f *field, p *parts, e *entry) error {
+func checkPlacement(p *parts, e *entry) error {
 	place := &e.place
 	if e.tenant == "" {
-		return f.error("an empty tenant has no placement")
+		return fault("an empty tenant has no placement")
 	}
-	if err := checkDestination(f, p, place); err != nil {
+	if err := checkDestination(p, place); err != nil {
 		return err
 	}
 	if place.Tier != "" {
 		if _, ok := p.tiers[place.Tier]; !ok {
-			return f.in("tier").error(fmt.Sprintf("no tier %q in this topic", place.Tier))
+			return fault(fmt.Sprintf("no tier %q in this topic", place.Tier), "tier")
 		}
 	}
-	return checkEpoch(f, place.Epoch, p.epoch)
+	return checkEpoch(place.Epoch, p.epoch)
 }
 
 // checkDestination wants exactly one of partitions, topic and following the
 // slot.
-func checkDestination(f *field, p *parts, place *Placement) error {
+func checkDestination(p *parts, place *Placement) error {
 	switch {
 	case place.FollowSlot:
 		if len(place.Partitions) > 0 || place.Topic != "" || place.Spread != SpreadNone {
-			return f.in("follow").error("a tenant that follows its slot has neither partitions nor a topic")
+			return fault("a tenant that follows its slot has neither partitions nor a topic", "follow")
 		}
 		return nil
 	case place.Topic != "":
 		if len(place.Partitions) > 0 || place.Spread != SpreadNone {
-			return f.in("topic").error("a tenant with a topic of its own is placed within that topic's entry, not here")
+			return fault("a tenant with a topic of its own is placed within that topic's entry, not here", "topic")
 		}
 		if place.Topic == p.name {
-			return f.in("topic").error("names the topic itself")
+			return fault("names the topic itself", "topic")
 		}
 		if err := checkTopicName(place.Topic); err != nil {
-			return f.in("topic").error(err.Error())
+			return fault(err.Error(), "topic")
 		}
 		return nil
 	case len(place.Partitions) == 0:
-		return f.error("needs partitions, a topic, or follow: slot (a tier alone belongs under tenants)")
+		return fault("needs partitions, a topic, or follow: slot (a tier alone belongs under tenants)")
 	}
 	if err := checkPartitions(place.Partitions, p.partitions); err != nil {
-		return f.in("partitions").error(err.Error())
+		return fault(err.Error(), "partitions")
 	}
-	return checkSpread(f, p, place)
+	return checkSpread(p, place)
 }
 
-func checkSpread(f *field, p *parts, place *Placement) error {
+func checkSpread(p *parts, place *Placement) error {
 	switch place.Spread {
 	case SpreadNone:
 		if len(place.Partitions) > 1 {
-			return f.in("partitions").error("several partitions need spread: key or spread: random")
+			return fault("several partitions need spread: key or spread: random", "partitions")
 		}
 	case SpreadKey:
 		if p.tenantOf.From == FromKey {
-			return f.in("spread").error("spread: key needs tenant_of header or prefix: with tenant_of: key all keys of a tenant are equal")
+			return fault("spread: key needs tenant_of header or prefix: with tenant_of: key all keys of a tenant are equal", "spread")
 		}
 	case SpreadRandom:
 	default:
-		return f.in("spread").error("unknown " + place.Spread.String())
+		return fault("unknown "+place.Spread.String(), "spread")
 	}
 	return nil
 }
 
-func checkTenants(f *field, p *parts) error {
-	f = f.in("tenants")
+func checkTenants(p *parts) error {
 	for _, e := range p.tiered {
-		at := &field{f, e.tenant}
-		if e.tenant == "" {
-			return at.error("an empty tenant has no tier")
+		if err := checkTenant(p, e); err != nil {
+			return under(err, "tenants", e.tenant)
 		}
-		if _, ok := p.tiers[e.place.Tier]; !ok {
-			return at.in("tier").error(fmt.Sprintf("no tier %q in this topic", e.place.Tier))
-		}
-		i, found := findEntry(p.placed, e.tenant)
-		if found && p.placed[i].place.Tier != "" {
-			return at.error("the tenant's placement already names its tier")
-		}
+	}
+	return nil
+}
+
+func checkTenant(p *parts, e *entry) error {
+	if e.tenant == "" {
+		return fault("an empty tenant has no tier")
+	}
+	if _, ok := p.tiers[e.place.Tier]; !ok {
+		return fault(fmt.Sprintf("no tier %q in this topic", e.place.Tier), "tier")
+	}
+	if i, found := findEntry(p.placed, e.tenant); found && p.placed[i].place.Tier != "" {
+		return fault("the tenant's placement already names its tier")
 	}
 	return nil
 }
@@ -324,8 +323,8 @@ func (t *Table) checkRedirects(from *Topic) error {
 		}
 		i, placed := findEntry(to.placed, e.tenant)
 		if placed && to.placed[i].place.Topic != "" {
-			f := (&field{name: "topics"}).in(from.name).in("placements").in(e.tenant).in("topic")
-			return f.error(fmt.Sprintf("%s sends the tenant on to %s: one topic may name another, not a chain", to.name, to.placed[i].place.Topic))
+			return fault(fmt.Sprintf("%s sends the tenant on to %s: one topic may name another, not a chain", to.name, to.placed[i].place.Topic),
+				"topics", from.name, "placements", e.tenant, "topic")
 		}
 	}
 	return nil

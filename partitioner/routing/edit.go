@@ -35,9 +35,8 @@ func (d *draft) compile(revision uint64) (*Table, error) {
 	for name := range d.removed {
 		delete(topics, name)
 	}
-	root := &field{name: "topics"}
 	for _, name := range slices.Sorted(maps.Keys(d.touched)) {
-		topic, err := compile(root.in(name), *d.touched[name])
+		topic, err := compile(*d.touched[name])
 		if err != nil {
 			return nil, err
 		}
@@ -53,8 +52,7 @@ func (d *draft) topic(name string) (*parts, error) {
 	}
 	topic, ok := d.from.topics[name]
 	if !ok || d.removed[name] {
-		f := &field{name: "topics"}
-		return nil, f.in(name).error("the table has no such topic")
+		return nil, fault("the table has no such topic", "topics", name)
 	}
 	p := topic.parts
 	p.placed, p.tiered = slices.Clone(p.placed), slices.Clone(p.tiered)
@@ -62,8 +60,6 @@ func (d *draft) topic(name string) (*parts, error) {
 	d.touched[name] = &p
 	return &p, nil
 }
-
-func (p *parts) path() *field { return (&field{name: "topics"}).in(p.name) }
 
 func (p *parts) nextEpoch() uint64 {
 	p.epoch++
@@ -77,7 +73,7 @@ func onTopic(name string, change func(*parts) error) Edit {
 		if err != nil {
 			return err
 		}
-		return change(p)
+		return under(change(p), "topics", name)
 	}
 }
 
@@ -113,7 +109,7 @@ func UnsetPlacement(topic, tenant string) Edit {
 	return onTopic(topic, func(parts *parts) error {
 		i, found := findEntry(parts.placed, tenant)
 		if !found || parts.placed[i].place.FollowSlot {
-			return parts.path().in("placements").in(tenant).error("the tenant has no placement to take away")
+			return fault("the tenant has no placement to take away", "placements", tenant)
 		}
 		place := Placement{FollowSlot: true, Tier: parts.placed[i].place.Tier, Epoch: parts.nextEpoch()}
 		parts.placed = setEntry(parts.placed, newEntry(parts.hash, tenant, place))
@@ -128,7 +124,7 @@ func ForgetTenant(topic, tenant string) Edit {
 		before := len(parts.placed) + len(parts.tiered)
 		parts.placed, parts.tiered = removeEntry(parts.placed, tenant), removeEntry(parts.tiered, tenant)
 		if len(parts.placed)+len(parts.tiered) == before {
-			return parts.path().in("tenants").in(tenant).error("the table says nothing of this tenant")
+			return fault("the table says nothing of this tenant", "tenants", tenant)
 		}
 		return nil
 	})
@@ -171,7 +167,7 @@ func (p *parts) slotHome(slot int32) int32 {
 func Grow(topic string, partitions int32) Edit {
 	return onTopic(topic, func(parts *parts) error {
 		if partitions < parts.partitions {
-			return parts.path().in("partitions").error(fmt.Sprintf("cannot shrink from %d to %d", parts.partitions, partitions))
+			return fault(fmt.Sprintf("cannot shrink from %d to %d", parts.partitions, partitions), "partitions")
 		}
 		parts.partitions = partitions
 		return nil
@@ -201,7 +197,7 @@ func SetTier(topic, name string, tier Tier) Edit {
 func RemoveTier(topic, name string) Edit {
 	return onTopic(topic, func(parts *parts) error {
 		if _, ok := parts.tiers[name]; !ok {
-			return parts.path().in("tiers").in(name).error("the topic has no such tier")
+			return fault("the topic has no such tier", "tiers", name)
 		}
 		delete(parts.tiers, name)
 		return nil

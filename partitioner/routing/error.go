@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 )
@@ -41,26 +42,20 @@ func (e *Error) Error() string {
 	return strings.ReplaceAll(b.String(), "\n", " ")
 }
 
-// field is one step of a path, linked upwards so that walking a table of
-// 100,000 entries builds a path only when there is an error to report.
-type field struct {
-	up   *field
-	name string
-}
-
-func (f *field) in(name string) *field { return &field{up: f, name: name} }
-
-func (f *field) path() []string {
-	if f == nil {
-		return nil
-	}
-	return append(f.up.path(), f.name)
-}
-
-// errorf makes the error of a field.
-func (f *field) error(msg string) *Error {
-	path := f.path()
+// fault makes the error of what path names, relative to where it is found;
+// whoever passes it up adds its own part with under. So a path is built only
+// when there is an error, not for each of 100,000 entries that are fine.
+func fault(msg string, path ...string) *Error {
 	return &Error{Field: renderPath(path), Msg: msg, path: path}
+}
+
+// under puts a path before that of an *Error, and leaves other errors alone.
+func under(err error, path ...string) error {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		e.path = append(path, e.path...)
+		e.Field = renderPath(e.path)
+	}
+	return err
 }
 
 func renderPath(path []string) string {

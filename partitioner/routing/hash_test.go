@@ -111,6 +111,45 @@ func TestTablesAdoptWhatRealClientsDo(t *testing.T) {
 	}
 }
 
+func TestSeedFigures(t *testing.T) {
+	text, err := os.ReadFile("testdata/seed_figures.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seed struct {
+		Of32  map[string]int32 `json:"blake2b_partition_of_32"`
+		Of2To map[string]int32 `json:"blake2b_shared_range_start_2_count_30"`
+	}
+	if err := json.Unmarshal(text, &seed); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		slots  int32
+		shared string
+		want   map[string]int32
+	}{{32, "0-31", seed.Of32}, {4080, "2-31", seed.Of2To}} {
+		shared, err := routing.ParsePartitions(c.shared, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, err := routing.NewTable(routing.Spec{Topics: map[string]routing.TopicSpec{
+			"orders": {Partitions: 32, Hash: routing.Blake2b64, Slots: c.slots, Shared: shared},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		topic, _ := table.Topic("orders")
+		if len(c.want) != 4 {
+			t.Fatalf("%d tenants, want 4", len(c.want))
+		}
+		for tenant, want := range c.want {
+			if got := topic.Partition([]byte(tenant), nil); got != want {
+				t.Errorf("%s over %s: %d, want %d", tenant, c.shared, got, want)
+			}
+		}
+	}
+}
+
 func TestHashesEqualIndependentImplementations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := rapid.SliceOfN(rapid.Byte(), 0, 600).Draw(t, "key")

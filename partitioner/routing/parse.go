@@ -90,35 +90,34 @@ func child(n *yaml.Node, name string) []*yaml.Node {
 }
 
 // readers are the fields of a mapping and how each value is read.
-type readers map[string]func(f *field, n *yaml.Node) error
+type readers map[string]func(n *yaml.Node) error
 
 func readSpec(root *yaml.Node) (Spec, error) {
 	spec := Spec{Topics: map[string]TopicSpec{}}
 	version := uint64(0)
-	err := readFields(nil, root, readers{
+	err := readFields(root, readers{
 		"version":  readUint(&version),
 		"revision": readUint(&spec.Revision),
-		"topics": func(f *field, n *yaml.Node) error {
-			return readMap(f, n, func(f *field, name string, n *yaml.Node) (err error) {
-				spec.Topics[name], err = readTopic(f, n)
+		"topics": func(n *yaml.Node) error {
+			return readMap(n, func(name string, n *yaml.Node) (err error) {
+				spec.Topics[name], err = readTopic(n)
 				return err
 			})
 		},
 	})
 	if err == nil && version != formatVersion {
-		f := &field{name: "version"}
-		return spec, f.error(fmt.Sprintf("must be %d, the version of the format", formatVersion))
+		return spec, fault(fmt.Sprintf("must be %d, the version of the format", formatVersion), "version")
 	}
 	return spec, err
 }
 
-func readTopic(f *field, n *yaml.Node) (TopicSpec, error) {
+func readTopic(n *yaml.Node) (TopicSpec, error) {
 	t := TopicSpec{
 		SlotOverrides: map[int32]SlotPlacement{}, Placements: map[string]Placement{},
 		Tiers: map[string]Tier{}, Tenants: map[string]TenantSpec{},
 	}
 	var slots int32
-	err := readFields(f, n, readers{
+	err := readFields(n, readers{
 		"partitions":     readInt(&t.Partitions, 1, MaxPartitions),
 		"hash":           readWith(&t.Hash, ParseHash),
 		"slots":          readInt(&slots, 1, MaxSlots),
@@ -153,20 +152,20 @@ func parseStrategy(s string) (string, error) {
 	return s, nil
 }
 
-func readOverrides(into map[int32]SlotPlacement) func(*field, *yaml.Node) error {
-	return func(f *field, n *yaml.Node) error {
-		return readMap(f, n, func(f *field, name string, n *yaml.Node) error {
+func readOverrides(into map[int32]SlotPlacement) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		return readMap(n, func(name string, n *yaml.Node) error {
 			slot, err := strconv.ParseInt(name, 10, 32)
 			if err != nil || strconv.FormatInt(slot, 10) != name {
-				return lineError(f, n, fmt.Sprintf("%q is not a slot number", name))
+				return lineFault(n, fmt.Sprintf("%q is not a slot number", name))
 			}
 			o := SlotPlacement{Partition: -1}
-			err = readFields(f, n, readers{
+			err = readFields(n, readers{
 				"partition": readInt(&o.Partition, 0, MaxPartitions),
 				"epoch":     readUint(&o.Epoch),
 			})
 			if err == nil && o.Partition < 0 {
-				return lineError(f, n, "needs a partition")
+				return lineFault(n, "needs a partition")
 			}
 			into[int32(slot)] = o
 			return err
@@ -174,9 +173,9 @@ func readOverrides(into map[int32]SlotPlacement) func(*field, *yaml.Node) error 
 	}
 }
 
-func readPlacement(f *field, n *yaml.Node) (Placement, error) {
+func readPlacement(n *yaml.Node) (Placement, error) {
 	var p Placement
-	err := readFields(f, n, readers{
+	err := readFields(n, readers{
 		"partitions": readPartitions(&p.Partitions),
 		"spread":     readWith(&p.Spread, parseSpread),
 		"topic":      readString(&p.Topic),
@@ -203,10 +202,10 @@ func parseFollow(s string) (bool, error) {
 	return true, nil
 }
 
-func readTier(f *field, n *yaml.Node) (Tier, error) {
+func readTier(n *yaml.Node) (Tier, error) {
 	var t Tier
 	var weight, concurrency, burst int32
-	err := readFields(f, n, readers{
+	err := readFields(n, readers{
 		"weight":          readInt(&weight, 1, 1<<31-1),
 		"max_concurrency": readInt(&concurrency, 1, 1<<31-1),
 		"rate":            readWith(&t.Rate, ParseRate),
@@ -225,39 +224,39 @@ func parseShare(s string) (float64, error) {
 	return share, nil
 }
 
-func readTenant(f *field, n *yaml.Node) (TenantSpec, error) {
+func readTenant(n *yaml.Node) (TenantSpec, error) {
 	var t TenantSpec
-	err := readFields(f, n, readers{"tier": readString(&t.Tier)})
+	err := readFields(n, readers{"tier": readString(&t.Tier)})
 	if err == nil && t.Tier == "" {
-		return t, lineError(f, n, "needs a tier")
+		return t, lineFault(n, "needs a tier")
 	}
 	return t, err
 }
 
 // readPartitions takes a list of numbers, or a text of ranges. Whether they
 // lie within the topic is checked later, when its size is known.
-func readPartitions(into *[]int32) func(*field, *yaml.Node) error {
-	return func(f *field, n *yaml.Node) (err error) {
+func readPartitions(into *[]int32) func(*yaml.Node) error {
+	return func(n *yaml.Node) (err error) {
 		if n.Kind != yaml.SequenceNode {
-			return readWith(into, func(s string) ([]int32, error) { return ParsePartitions(s, MaxPartitions) })(f, n)
+			return readWith(into, func(s string) ([]int32, error) { return ParsePartitions(s, MaxPartitions) })(n)
 		}
 		parts := make([]string, len(n.Content))
 		for i, item := range n.Content {
 			if parts[i], err = scalar(item); err != nil {
-				return lineError(f, item, err.Error())
+				return lineFault(item, err.Error())
 			}
 		}
 		if len(parts) == 0 {
-			return lineError(f, n, "names no partition")
+			return lineFault(n, "names no partition")
 		}
 		if *into, err = ParsePartitions(strings.Join(parts, ","), MaxPartitions); err != nil {
-			return lineError(f, n, err.Error())
+			return lineFault(n, err.Error())
 		}
 		return nil
 	}
 }
 
-func readInt(into *int32, low, high int64) func(*field, *yaml.Node) error {
+func readInt(into *int32, low, high int64) func(*yaml.Node) error {
 	return readWith(into, func(s string) (int32, error) {
 		n, err := strconv.ParseInt(s, 10, 32)
 		if err != nil {
@@ -270,7 +269,7 @@ func readInt(into *int32, low, high int64) func(*field, *yaml.Node) error {
 	})
 }
 
-func readUint(into *uint64) func(*field, *yaml.Node) error {
+func readUint(into *uint64) func(*yaml.Node) error {
 	return readWith(into, func(s string) (uint64, error) {
 		n, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
@@ -280,7 +279,7 @@ func readUint(into *uint64) func(*field, *yaml.Node) error {
 	})
 }
 
-func readString(into *string) func(*field, *yaml.Node) error {
+func readString(into *string) func(*yaml.Node) error {
 	return readWith(into, func(s string) (string, error) {
 		if s == "" || !utf8.ValidString(s) {
 			return "", errors.New("must be a text, not empty")
@@ -290,57 +289,55 @@ func readString(into *string) func(*field, *yaml.Node) error {
 }
 
 // readWith reads a scalar and says the line of what parse refuses.
-func readWith[T any](into *T, parse func(string) (T, error)) func(*field, *yaml.Node) error {
-	return func(f *field, n *yaml.Node) error {
+func readWith[T any](into *T, parse func(string) (T, error)) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
 		s, err := scalar(n)
 		if err == nil {
 			*into, err = parse(s)
 		}
 		if err != nil {
-			return lineError(f, n, err.Error())
+			return lineFault(n, err.Error())
 		}
 		return nil
 	}
 }
 
-func readMapInto[T any](into map[string]T, read func(*field, *yaml.Node) (T, error)) func(*field, *yaml.Node) error {
-	return func(f *field, n *yaml.Node) error {
-		return readMap(f, n, func(f *field, name string, n *yaml.Node) (err error) {
-			into[name], err = read(f, n)
+func readMapInto[T any](into map[string]T, read func(*yaml.Node) (T, error)) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		return readMap(n, func(name string, n *yaml.Node) (err error) {
+			into[name], err = read(n)
 			return err
 		})
 	}
 }
 
-func readFields(f *field, n *yaml.Node, known readers) error {
-	return readMap(f, n, func(at *field, name string, value *yaml.Node) error {
+func readFields(n *yaml.Node, known readers) error {
+	return readMap(n, func(name string, value *yaml.Node) error {
 		read, ok := known[name]
 		if !ok {
-			return lineError(at, value, "unknown field")
+			return lineFault(value, "unknown field")
 		}
-		return read(at, value)
+		return read(value)
 	})
 }
 
 // readMap visits a mapping's pairs and refuses a key that comes twice.
-func readMap(f *field, n *yaml.Node, visit func(f *field, name string, value *yaml.Node) error) error {
+func readMap(n *yaml.Node, visit func(name string, value *yaml.Node) error) error {
 	if n.Kind != yaml.MappingNode {
-		return lineError(f, n, "must be a mapping of names to values")
+		return lineFault(n, "must be a mapping of names to values")
 	}
 	seen := make(map[string]int, len(n.Content)/2)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
-		name, err := scalar(key)
+	for pair := range slices.Chunk(n.Content, 2) {
+		name, err := scalar(pair[0])
 		if err != nil {
-			return lineError(f, key, "a name: "+err.Error())
+			return lineFault(pair[0], "a name: "+err.Error())
 		}
-		at := &field{f, name}
 		if first, twice := seen[name]; twice {
-			return lineError(at, key, fmt.Sprintf("comes twice, first in line %d", first))
+			return under(lineFault(pair[0], fmt.Sprintf("comes twice, first in line %d", first)), name)
 		}
-		seen[name] = key.Line
-		if err := visit(at, name, n.Content[i+1]); err != nil {
-			return err
+		seen[name] = pair[0].Line
+		if err := visit(name, pair[1]); err != nil {
+			return under(err, name)
 		}
 	}
 	return nil
@@ -371,8 +368,8 @@ func scalar(n *yaml.Node) (string, error) {
 	return "", fmt.Errorf("must not be a %s", n.ShortTag())
 }
 
-func lineError(f *field, n *yaml.Node, msg string) error {
-	e := f.error(msg)
+func lineFault(n *yaml.Node, msg string) error {
+	e := fault(msg)
 	e.Line = n.Line
 	return e
 }

@@ -18,40 +18,38 @@ import (
 // Topics that are new are always welcome.
 func (t *Table) MayReplace(old *Table, hasData func(topic string) bool) error {
 	if t.revision <= old.revision {
-		f := &field{name: "revision"}
-		return f.error(fmt.Sprintf("must be above %d, the present table's, is %d", old.revision, t.revision))
+		return fault(fmt.Sprintf("must be above %d, the present table's, is %d", old.revision, t.revision), "revision")
 	}
 	for _, name := range old.names {
 		from, to := old.topics[name], t.topics[name]
 		if from == to {
 			continue
 		}
-		f := (&field{name: "topics"}).in(name)
 		if to == nil {
 			if hasData(name) {
-				return f.error("cannot be removed while the topic has records")
+				return fault("cannot be removed while the topic has records", "topics", name)
 			}
 			continue
 		}
-		if err := mayReplaceTopic(f, from, to, hasData); err != nil {
-			return err
+		if err := mayReplaceTopic(from, to, hasData); err != nil {
+			return under(err, "topics", name)
 		}
 	}
 	return nil
 }
 
-func mayReplaceTopic(f *field, from, to *Topic, hasData func(topic string) bool) error {
+func mayReplaceTopic(from, to *Topic, hasData func(topic string) bool) error {
 	if what, was, is := frozenChange(from, to); what != "" && hasData(from.name) {
-		return f.in(what).error(fmt.Sprintf("is fixed while the topic has records: was %s, would be %s", was, is))
+		return fault(fmt.Sprintf("is fixed while the topic has records: was %s, would be %s", was, is), what)
 	}
 	if to.partitions < from.partitions {
-		return f.in("partitions").error(fmt.Sprintf("cannot shrink from %d to %d", from.partitions, to.partitions))
+		return fault(fmt.Sprintf("cannot shrink from %d to %d", from.partitions, to.partitions), "partitions")
 	}
 	if to.epoch < from.epoch {
-		return f.in("epoch").error(fmt.Sprintf("the counter cannot go back from %d to %d", from.epoch, to.epoch))
+		return fault(fmt.Sprintf("the counter cannot go back from %d to %d", from.epoch, to.epoch), "epoch")
 	}
 	if to.wrapped && from.wrapped {
-		return newEpochs(f, from, to)
+		return newEpochs(from, to)
 	}
 	return nil
 }
@@ -72,17 +70,17 @@ func frozenChange(from, to *Topic) (what, was, is string) {
 }
 
 // newEpochs wants an epoch above from's counter on everything that moves.
-func newEpochs(f *field, from, to *Topic) error {
+func newEpochs(from, to *Topic) error {
 	d := diffTopic(from, to)
 	for _, change := range d.Slots {
 		if to.overrides[change.Slot].Epoch <= from.epoch {
-			return f.in("slot_overrides").in(fmt.Sprint(change.Slot)).error(
-				fmt.Sprintf("goes from partition %d to %d without an epoch above %d", change.From, change.To, from.epoch))
+			return fault(fmt.Sprintf("goes from partition %d to %d without an epoch above %d", change.From, change.To, from.epoch),
+				"slot_overrides", fmt.Sprint(change.Slot))
 		}
 	}
 	for _, change := range d.Placements {
 		if r := to.Lookup([]byte(change.Tenant), nil); r.Epoch <= from.epoch {
-			return f.in("placements").in(change.Tenant).error(fmt.Sprintf("moves without an epoch above %d", from.epoch))
+			return fault(fmt.Sprintf("moves without an epoch above %d", from.epoch), "placements", change.Tenant)
 		}
 	}
 	return nil
@@ -118,8 +116,8 @@ func Rebase(current *Table, wanted Spec) (*Table, error) {
 
 func rebaseTopic(from, to *Topic, spec *TopicSpec) {
 	epoch := from.epoch + 1
-	spec.Epoch = max(epoch, to.epoch)
 	if what, _, _ := frozenChange(from, to); what != "" {
+		spec.Epoch = max(epoch, to.epoch)
 		return
 	}
 	moved := rebaseSlots(from, to, spec, epoch)

@@ -15,10 +15,9 @@ type Table struct {
 // NewTable checks and compiles a table. It keeps nothing of s. The error is an
 // *Error without file and line, the first in the order of topics and tenants.
 func NewTable(s Spec) (*Table, error) {
-	root := &field{name: "topics"}
 	topics := make(map[string]*Topic, len(s.Topics))
 	for _, name := range slices.Sorted(maps.Keys(s.Topics)) {
-		topic, err := compile(root.in(name), partsOf(name, s.Topics[name]))
+		topic, err := compile(partsOf(name, s.Topics[name]))
 		if err != nil {
 			return nil, err
 		}
