@@ -10,6 +10,11 @@
 //	                                    last look, each record with the number
 //	                                    of records that it stands for
 //
+//	Measure(topic, time, key)           Follow, counted into a sketch
+//
+//	Tail(topic, n) ─▶ spans ─▶ Range    every record of the last n offsets of
+//	                                    each partition
+//
 //	FirstVisible(partition, from)       the first record that a read_committed
 //	                                    consumer would be given, if any
 //
