@@ -50,7 +50,7 @@ type Line struct {
 // process must have its own name, also among restarts.
 func AppendProcess(dst []byte, process string, at time.Time) []byte {
 	dst = append(dst, `{"process":`...)
-	dst = appendString(dst, process)
+	dst = AppendString(dst, process)
 	return appendEnd(dst, at)
 }
 
@@ -106,9 +106,9 @@ func AppendCommit(dst []byte, commits []Commit, at time.Time) []byte {
 
 func appendRecord(dst []byte, h *Handling) []byte {
 	dst = append(dst, `{"producer":`...)
-	dst = appendString(dst, h.Producer)
+	dst = AppendString(dst, h.Producer)
 	dst = append(dst, `,"tenant":`...)
-	dst = appendString(dst, h.Tenant)
+	dst = AppendString(dst, h.Tenant)
 	if !utf8.ValidString(h.Tenant) {
 		dst = append(dst, `,"tenant_hex":"`...)
 		dst = hex.AppendEncode(dst, []byte(h.Tenant))
@@ -126,29 +126,4 @@ func appendEnd(dst []byte, at time.Time) []byte {
 	dst = append(dst, `,"time":"`...)
 	dst = at.UTC().AppendFormat(dst, time.RFC3339Nano)
 	return append(dst, '"', '}', '\n')
-}
-
-// appendString appends s as a JSON string; bytes that are not UTF-8 become
-// U+FFFD, as in encoding/json.
-func appendString(dst []byte, s string) []byte {
-	const hexDigits = "0123456789abcdef"
-	dst = append(dst, '"')
-	for i := 0; i < len(s); {
-		c := s[i]
-		switch {
-		case c >= utf8.RuneSelf:
-			r, size := utf8.DecodeRuneInString(s[i:])
-			dst = utf8.AppendRune(dst, r)
-			i += size
-			continue
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < ' ' || c == 0x7f:
-			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		default:
-			dst = append(dst, c)
-		}
-		i++
-	}
-	return append(dst, '"')
 }

@@ -1,13 +1,11 @@
 package check
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"time"
 )
 
@@ -143,23 +141,23 @@ func (p *parser) record(s *slowLine, l *Line) error {
 // fast reads a record line in the exact layout of appendRecord with plain
 // names, and reports false for anything else.
 func (p *parser) fast(line []byte) (l Line, ok bool) {
-	c := cursor{line, true}
-	producer := c.plain(`{"producer":"`)
-	tenant := c.plain(`,"tenant":"`)
-	l.Seq = c.number(`,"sequence":`)
-	partition := c.number(`,"partition":`)
-	offset := c.number(`,"offset":`)
+	c := Cursor{Rest: line, OK: true}
+	producer := c.Plain(`{"producer":"`)
+	tenant := c.Plain(`,"tenant":"`)
+	l.Seq = c.Number(`,"sequence":`)
+	partition := c.Number(`,"partition":`)
+	offset := c.Number(`,"offset":`)
 	l.Kind = KindProduced
-	if c.has(`,"attempt":`) {
-		attempt := c.number("")
-		c.ok = c.ok && attempt <= math.MaxInt32
+	if c.Has(`,"attempt":`) {
+		attempt := c.Number("")
+		c.OK = c.OK && attempt <= math.MaxInt32
 		l.Kind, l.Attempt = KindHandled, int(attempt)
 	}
-	if c.has(`,"assignment":`) {
-		l.Assignment = c.number("")
+	if c.Has(`,"assignment":`) {
+		l.Assignment = c.Number("")
 	}
-	stamp := c.plain(`,"time":"`)
-	if !c.ok || string(c.rest) != "}" || partition > math.MaxInt32 || offset > math.MaxInt64 {
+	stamp := c.Plain(`,"time":"`)
+	if !c.OK || string(c.Rest) != "}" || partition > math.MaxInt32 || offset > math.MaxInt64 {
 		return Line{}, false
 	}
 	if l.Time.UnmarshalText(stamp) != nil {
@@ -168,56 +166,4 @@ func (p *parser) fast(line []byte) (l Line, ok bool) {
 	l.Partition, l.Offset = int32(partition), int64(offset)
 	l.Producer, l.Tenant = p.intern(producer), p.intern(tenant)
 	return l, true
-}
-
-// cursor eats a line from the left; ok turns false at the first surprise.
-type cursor struct {
-	rest []byte
-	ok   bool
-}
-
-func (c *cursor) has(prefix string) bool {
-	rest, found := bytes.CutPrefix(c.rest, []byte(prefix))
-	if found {
-		c.rest = rest
-	}
-	return found
-}
-
-// plain eats prefix and a string that needs no unescaping, with its quote.
-func (c *cursor) plain(prefix string) []byte {
-	c.ok = c.ok && c.has(prefix)
-	if !c.ok {
-		return nil
-	}
-	for i, b := range c.rest {
-		switch {
-		case b == '"':
-			text := c.rest[:i]
-			c.rest = c.rest[i+1:]
-			return text
-		case b < ' ' || b >= 0x7f || b == '\\':
-			c.ok = false
-			return nil
-		}
-	}
-	c.ok = false
-	return nil
-}
-
-// number eats prefix and a decimal number without sign or leading zeros.
-func (c *cursor) number(prefix string) uint64 {
-	c.ok = c.ok && c.has(prefix)
-	n := 0
-	for n < len(c.rest) && c.rest[n] >= '0' && c.rest[n] <= '9' {
-		n++
-	}
-	if !c.ok || n == 0 || n > 1 && c.rest[0] == '0' {
-		c.ok = false
-		return 0
-	}
-	value, err := strconv.ParseUint(string(c.rest[:n]), 10, 64)
-	c.ok = err == nil
-	c.rest = c.rest[n:]
-	return value
 }

@@ -88,11 +88,11 @@ var mutants = []mutant{
 
 	{"a record repeated below the commit", func(steps []step, i int) ([]step, bool) {
 		at := slices.IndexFunc(steps[i:], func(s step) bool {
-			return s.kind == KindCommit && s.h.Process == steps[i].h.Process && s.h.Partition == steps[i].h.Partition &&
-				s.committed > steps[i].h.Offset
+			return s.h.Process == steps[i].h.Process && s.h.Partition == steps[i].h.Partition &&
+				(s.kind == KindCommit && s.committed > steps[i].h.Offset || s.kind == KindAssigned)
 		})
-		if steps[i].kind != KindHandled || at < 0 {
-			return nil, false
+		if steps[i].kind != KindHandled || at < 0 || steps[i+at].kind == KindAssigned {
+			return nil, false // never committed in this assignment
 		}
 		return slices.Insert(slices.Clone(steps), i+at+1, steps[i]), true
 	}, func(r Report) bool { return r.Duplicates > r.DuplicatesAllowed }},
