@@ -1,0 +1,164 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+// Config says who is told. The zero value tells nobody.
+type Config struct {
+	// Targets are the pagers; names must differ.
+	Targets []Target
+	// Fallback is told what a target does not take; nil: nobody is.
+	Fallback Target
+	// Backoff is the wait after temporary failures.
+	Backoff Backoff
+	// Logger takes deliveries and failures; nil: none.
+	Logger *zap.Logger
+	// Registerer takes the metrics; nil: none.
+	Registerer prometheus.Registerer
+}
+
+func (c *Config) setDefaults() {
+	if c.Backoff.Min == 0 {
+		c.Backoff.Min = time.Second
+	}
+	if c.Backoff.Max == 0 {
+		c.Backoff.Max = 5 * time.Minute
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+}
+
+func (c *Config) validate() error {
+	seen := map[string]bool{}
+	for _, t := range c.Targets {
+		if t == nil {
+			return errors.New("Targets: contains nil")
+		}
+		if seen[t.Name()] {
+			return fmt.Errorf("Targets: two are named %q", t.Name())
+		}
+		seen[t.Name()] = true
+	}
+	if c.Backoff.Min < 0 || c.Backoff.Max < c.Backoff.Min {
+		return fmt.Errorf("Backoff: %v to %v", c.Backoff.Min, c.Backoff.Max)
+	}
+	return nil
+}
+
+// Notifier keeps every target up to date with the published set of alerts.
+// All methods are safe for concurrent use.
+type Notifier struct {
+	senders []*sender
+}
+
+// State is what must be kept over a restart: by target, by dedup key, what it
+// was told and has not been told the end of.
+type State map[string]map[string]Entry
+
+// New returns a notifier that has told nobody anything, except what state
+// says; state may be nil.
+func New(cfg Config, state State) (*Notifier, error) {
+	cfg.setDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("notify: config: %w", err)
+	}
+	m := newMetrics(cfg.Registerer)
+	n := &Notifier{}
+	for _, t := range cfg.Targets {
+		told := book(maps.Clone(state[t.Name()]))
+		if told == nil {
+			told = book{}
+		}
+		idle := make(chan struct{})
+		close(idle)
+		m.failing(t.Name(), false)
+		n.senders = append(n.senders, &sender{
+			target: t, fallback: cfg.Fallback, backoff: cfg.Backoff, log: cfg.Logger, metrics: m,
+			wake: make(chan struct{}, 1), told: told, fell: book{}, idle: idle,
+		})
+	}
+	return n, nil
+}
+
+// Run delivers until ctx ends; what is due then gets one more try of 2
+// seconds. It returns nil.
+func (n *Notifier) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for _, s := range n.senders {
+		wg.Go(func() { s.run(ctx) })
+	}
+	wg.Wait()
+	return nil
+}
+
+// Publish says what fires now: all of it, and nothing else. Alerts that were
+// published before and are missing now have ended. It does not block.
+func (n *Notifier) Publish(alerts []Alert) {
+	firing := make(map[string]Alert, len(alerts))
+	for _, a := range alerts {
+		firing[a.Key()] = a
+	}
+	for _, s := range n.senders {
+		s.publish(firing)
+	}
+}
+
+// Settle waits until every target has been told all that was published, or
+// ctx ends.
+func (n *Notifier) Settle(ctx context.Context) error {
+	for _, s := range n.senders {
+		s.mu.Lock()
+		idle := s.idle
+		s.mu.Unlock()
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			return fmt.Errorf("target %q has not been told everything: %w", s.target.Name(), ctx.Err())
+		}
+	}
+	return nil
+}
+
+// Failing returns the targets that do not take alerts, with the last error.
+func (n *Notifier) Failing() map[string]error {
+	out := map[string]error{}
+	for _, s := range n.senders {
+		s.mu.Lock()
+		if s.failing != nil {
+			out[s.target.Name()] = s.failing
+		}
+		s.mu.Unlock()
+	}
+	return out
+}
+
+// State returns what each target was told, to be given to New after a restart.
+func (n *Notifier) State() State {
+	out := State{}
+	for _, s := range n.senders {
+		out[s.target.Name()] = s.snapshot()
+	}
+	return out
+}
+
+// SendNow sends alerts to every target at once, beside the book, and joins the
+// errors: for a test page.
+func (n *Notifier) SendNow(ctx context.Context, alerts []Alert) error {
+	var errs []error
+	for _, s := range n.senders {
+		if err := s.target.Send(ctx, alerts); err != nil {
+			errs = append(errs, fmt.Errorf("target %q: %w", s.target.Name(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
