@@ -251,8 +251,8 @@ func TestNodesMoveOnlyOntoANewNode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, n := drawHash(t), rapid.IntRange(1, 12).Draw(t, "nodes")
 		key := rapid.SliceOf(rapid.Byte()).Draw(t, "key")
-		for name, make := range map[string]func(routing.Hash, int) plan.NodeFunc{"ring": plan.Ring, "rendezvous": plan.Rendezvous, "jump": plan.Jump} {
-			before, after := make(h, n)(key), make(h, n+1)(key)
+		for name, nodes := range map[string]func(routing.Hash, int) plan.NodeFunc{"ring": plan.Ring, "rendezvous": plan.Rendezvous, "jump": plan.Jump} {
+			before, after := nodes(h, n)(key), nodes(h, n+1)(key)
 			if before < 0 || before >= n || after != before && after != n {
 				t.Fatalf("%s: key %x went from node %d of %d to %d", name, key, before, n, after)
 			}
