@@ -45,7 +45,9 @@
 //     it does not grow with the tenants seen.
 //   - No more than the allowed grants of a tenant and of a tier are in hand,
 //     across partitions and across assignments: a grant counts until it is
-//     released, also when its partition was revoked in between.
+//     released, also when its partition was revoked in between. An ordered
+//     lane of a new assignment waits until the grant of the same lane from an
+//     earlier one is released.
 //   - After Revoke, nothing of that partition is granted and no Release of its
 //     grants changes anything but limits and virtual time.
 //   - Push, Take and Release allocate nothing in the steady state and cost

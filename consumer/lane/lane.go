@@ -5,6 +5,7 @@ const (
 	backoff = 1 << iota
 	parked
 	held
+	shadowed // a grant of the same lane from an earlier assignment is in hand
 	revoked
 )
 
@@ -25,6 +26,7 @@ type lane[R any] struct {
 	loose    *loose
 	attempts int32  // failed attempts of the first record
 	from, to int64  // first and last skipped offset, while overflowing
+	vague    bool   // from is below the first skipped record, which is not known
 	full     uint64 // the pass that found no room
 	timer    timer
 	bytes    int64
@@ -154,6 +156,7 @@ func (s *Scheduler[R]) laneOf(p *Partition[R], id *ID) *lane[R] {
 		s.core.timers.stop(&l.t.timer) // it ran to see the bucket full
 	}
 	l.t.count++
+	s.shadow(l)
 	p.lanes[hash] = l
 	p.all = append(p.all, l)
 	p.first = append(p.first, 0)
@@ -177,8 +180,11 @@ const keepRing = 128
 func (s *Scheduler[R]) free(l *lane[R]) {
 	if l.state&revoked == 0 {
 		l.p.unlink(l)
+	} else {
+		s.unshadow(l)
 	}
 	s.core.timers.stop(&l.timer)
+	l.setState(0)
 	l.t.lanes.forget(&l.ent)
 	l.t.count--
 	l.gen++

@@ -3,8 +3,8 @@ package lane
 // Skip notes a record that the main cursor passes without admitting it: the
 // lane overflows from it on. It is for lanes that must wait without buffering,
 // such as those behind a fence, and for lanes that a commit's metadata named:
-// then first is the named offset and last the one below the frontier. Offsets
-// that the lane holds in memory must be below first. It answers Skipped or
+// then first is the named offset and last the one below the frontier. Records
+// that the lane holds in memory do not count as skipped. It answers Skipped or
 // Gone.
 func (s *Scheduler[R]) Skip(p *Partition[R], id ID, first, last int64) Verdict {
 	if p.revoked {
@@ -16,8 +16,11 @@ func (s *Scheduler[R]) Skip(p *Partition[R], id ID, first, last int64) Verdict {
 
 func (s *Scheduler[R]) skip(l *lane[R], first, last int64) {
 	if !l.over {
+		if l.n > 0 {
+			first = max(first, l.at(l.n-1).Offset+1)
+		}
 		l.setOver(true)
-		l.from, l.to = first, last
+		l.from, l.to, l.vague = first, last, first != last
 		if l.n == 0 {
 			l.p.first[l.index] = first
 		}
@@ -62,10 +65,10 @@ func (s *Scheduler[R]) Refill(ps *Pass[R], id ID, it Item[R]) Verdict {
 	case l.full == ps.id:
 		return Full
 	case l.n >= s.core.cfg.LaneRecords || l.bytes >= s.core.cfg.LaneBytes:
-		l.full, l.from = ps.id, it.Offset
+		l.full, l.from, l.vague = ps.id, it.Offset, false
 		return Full
 	}
-	l.from = it.Offset + 1
+	l.from, l.vague = it.Offset+1, true
 	if l.from > l.to {
 		l.setOver(false)
 	}
@@ -83,7 +86,7 @@ func (s *Scheduler[R]) Passed(ps *Pass[R], next int64) int {
 		if !l.over || l.from < ps.at || l.from >= next || l.full == ps.id {
 			continue
 		}
-		l.from = next
+		l.from, l.vague = next, true
 		if l.from > l.to {
 			l.setOver(false)
 			rejoined++
@@ -131,7 +134,7 @@ func (s *Scheduler[R]) Lost(p *Partition[R], start int64) int {
 			continue
 		}
 		n++
-		l.from = start
+		l.from, l.vague = start, true
 		if l.from > l.to {
 			l.setOver(false)
 		}

@@ -1,6 +1,9 @@
 package lane
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Partition is one assignment of a partition: its lanes, and what is buffered.
 // Its methods may be called wherever the Scheduler's may.
@@ -50,10 +53,12 @@ func (p *Partition[R]) Revoked() bool { return p.revoked }
 // Assign makes the handle of a partition for one assignment. The epoch is the
 // caller's, for its own use.
 func (s *Scheduler[R]) Assign(topic string, id int32, epoch int64) *Partition[R] {
-	return &Partition[R]{
+	p := &Partition[R]{
 		topic: topic, id: id, epoch: epoch,
 		lanes: make(map[uint64]*lane[R]), limit: math.MaxInt64,
 	}
+	s.parts = append(s.parts, p)
+	return p
 }
 
 // Stop grants nothing more of p. What is in hand goes on, and releasing it
@@ -150,6 +155,7 @@ func (s *Scheduler[R]) Revoke(p *Partition[R]) {
 		s.discard(l)
 	}
 	p.lanes, p.all, p.first = nil, nil, nil
+	s.parts = slices.DeleteFunc(s.parts, func(q *Partition[R]) bool { return q == p })
 }
 
 // discard drops a lane with all its records. One with grants in hand is freed
@@ -166,8 +172,48 @@ func (s *Scheduler[R]) discard(l *lane[R]) {
 	s.refreshLane(l)
 	if l.ent.running == 0 {
 		s.free(l)
+		s.core.refreshTenant(t)
+		s.core.drop(t)
+		return
 	}
+	s.ghosts = append(s.ghosts, l)
 	s.core.refreshTenant(t)
+}
+
+// shadow keeps an ordered lane waiting while a handler still runs a record of
+// the same lane from an earlier assignment: its lock outlives the assignment.
+func (s *Scheduler[R]) shadow(l *lane[R]) {
+	if l.loose == nil && s.ghostOf(l) {
+		l.set(shadowed)
+	}
+}
+
+func (s *Scheduler[R]) ghostOf(l *lane[R]) bool {
+	for _, g := range s.ghosts {
+		if g.hash == l.hash && g.p.id == l.p.id && g.p.topic == l.p.topic && string(g.key) == string(l.key) {
+			return true
+		}
+	}
+	return false
+}
+
+// unshadow lets the lanes go on that waited for a revoked lane's handler.
+func (s *Scheduler[R]) unshadow(g *lane[R]) {
+	i := slices.Index(s.ghosts, g)
+	if i < 0 {
+		return
+	}
+	s.ghosts = slices.Delete(s.ghosts, i, i+1)
+	for _, p := range s.parts {
+		if p.id != g.p.id || p.topic != g.p.topic {
+			continue
+		}
+		if l := s.find(p, g.key, g.hash); l != nil && l.state&shadowed != 0 && !s.ghostOf(l) {
+			l.unset(shadowed)
+			s.refreshLane(l)
+			s.core.refreshTenant(l.t)
+		}
+	}
 }
 
 func (s *Scheduler[R]) account(l *lane[R], records int, bytes int64) {

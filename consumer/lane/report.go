@@ -11,6 +11,9 @@ type Behind struct {
 	Offset int64  // its first unfinished offset
 	Parked bool
 	Paused bool // its tenant is
+	// AtLeast: its next record was skipped and where it is is not known, but
+	// that it is at Offset or above.
+	AtLeast bool
 }
 
 // Behind appends to dst the lanes of p with the lowest first unfinished
@@ -39,6 +42,7 @@ func (s *Scheduler[R]) Behind(p *Partition[R], most int, dst []Behind) []Behind 
 		dst = append(dst, Behind{
 			Name: l.name, Offset: e.offset,
 			Parked: l.state&parked != 0, Paused: l.t.paused,
+			AtLeast: l.n == 0 && l.vague,
 		})
 	}
 	return dst
@@ -164,6 +168,7 @@ type LaneState[R any] struct {
 	Parked      bool
 	Held        bool
 	BackOff     bool
+	Grantable   bool // can be granted now, but for limits of its tenant and tier
 	Overflowing bool
 	FirstSkip   int64 // while Overflowing
 	LastSkip    int64
@@ -193,7 +198,7 @@ func (l *lane[R]) describe() LaneState[R] {
 		Tenant: l.t.name, Key: l.key, First: l.unfinished(), Records: l.n, Bytes: l.bytes,
 		Attempts: int(l.attempts), InHand: int(l.ent.running),
 		Parked: l.state&parked != 0, Held: l.state&held != 0, BackOff: l.state&backoff != 0,
-		Overflowing: l.over,
+		Grantable: l.grantable() && !l.t.paused, Overflowing: l.over,
 	}
 	if l.n > 0 {
 		st.Head = l.at(0).Rec

@@ -145,6 +145,9 @@ type Result struct {
 	Outcome Outcome
 	// Delay is how long a Retry waits.
 	Delay time.Duration
+	// Uncounted keeps the handling out of the record's failed attempts: it was
+	// told to come back, or was cut short.
+	Uncounted bool
 	// Busy is the handler time that the grant took.
 	Busy time.Duration
 }
@@ -155,6 +158,8 @@ type Scheduler[R any] struct {
 	core    core
 	seed    maphash.Seed
 	spare   []*lane[R]
+	parts   []*Partition[R] // assigned
+	ghosts  []*lane[R]      // revoked, with a grant in hand
 	passes  uint64
 	lowest  lowest // Behind's memory
 	records int
@@ -392,7 +397,9 @@ func (s *Scheduler[R]) orderedProgress(l *lane[R], r Result, now time.Duration) 
 	if r.Outcome == Continue {
 		return
 	}
-	l.attempts++
+	if !r.Uncounted {
+		l.attempts++
+	}
 	if r.Outcome == Retry && r.Delay > 0 {
 		l.set(backoff)
 		s.core.timers.set(&l.timer, now+r.Delay)
@@ -403,7 +410,9 @@ func (s *Scheduler[R]) looseProgress(l *lane[R], g *Grant[R], r Result, now time
 	u, rest := l.loose, len(g.Items)-r.Done
 	if r.Outcome != Continue {
 		rest--
-		u.mark(g.num+int64(r.Done)).attempts++
+		if !r.Uncounted {
+			u.mark(g.num+int64(r.Done)).attempts++
+		}
 		if r.Outcome == Retry && r.Delay > 0 {
 			u.later.push(pending{due: now + r.Delay, num: g.num + int64(r.Done)})
 		} else {

@@ -28,12 +28,15 @@ func (c *core) setTier(name string, cfg Tier) TierID {
 	tr.bucket.set(cfg.Rate, cfg.Burst, c.now)
 	c.timers.stop(&tr.timer)
 	for _, t := range c.tenants {
-		for ; t != nil; t = t.next {
+		for t != nil {
+			next := t.next // drop takes t out
 			if t.tier == tr {
 				c.applyTenant(t)
 				c.timers.stop(&t.timer)
 				c.refreshTenant(t)
+				c.drop(t)
 			}
+			t = next
 		}
 	}
 	c.reserved = false

@@ -111,7 +111,8 @@ func fit(id Identity, s State, epochAt func(int64) int32, chars int) int {
 const (
 	flagParked = 1 << iota
 	flagPaused
-	flagsKnown = flagParked | flagPaused
+	flagAtLeast
+	flagsKnown = flagParked | flagPaused | flagAtLeast
 )
 
 func (l Lane) flags() byte {
@@ -121,6 +122,9 @@ func (l Lane) flags() byte {
 	}
 	if l.Paused {
 		b |= flagPaused
+	}
+	if l.AtLeast {
+		b |= flagAtLeast
 	}
 	return b
 }
@@ -252,7 +256,8 @@ func (r *reader) flags(lanes []Lane) {
 			return
 		}
 		i += gap
-		lanes[i].Parked, lanes[i].Paused = b[0]&flagParked != 0, b[0]&flagPaused != 0
+		l := &lanes[i]
+		l.Parked, l.Paused, l.AtLeast = b[0]&flagParked != 0, b[0]&flagPaused != 0, b[0]&flagAtLeast != 0
 	}
 }
 

@@ -15,8 +15,8 @@ const (
 	// Exact: it is the record that a lane was named for: its key is the lane,
 	// which takes over the name's flags.
 	Exact
-	// Possible: the record that a lane was named for is gone, and this one's key
-	// may be that lane: it is to be delivered, without flags.
+	// Possible: a lane was named for no known record, or that record is gone,
+	// and this one's key may be that lane: it is to be delivered, without flags.
 	Possible
 	// Wrong: another lane's record is where a named one should be. The
 	// checkpoint is of another log: discard it and rewind to the watermark.
@@ -29,20 +29,15 @@ func (m Match) String() string { return [...]string{"none", "exact", "possible",
 // inherited are the names of a checkpoint that are not resolved yet, ascending
 // by offset.
 type inherited struct {
-	lanes []virtual
+	lanes []Lane
 	count map[uint32]int // of lanes by name
 	end   int64          // the inherited frontier
 }
 
-type virtual struct {
-	Lane
-	open bool // its record is gone
-}
-
 func newInherited(lanes []Lane, end int64) inherited {
 	in := inherited{end: end, count: make(map[uint32]int, len(lanes))}
+	in.lanes = slices.Clone(lanes)
 	for _, l := range lanes {
-		in.lanes = append(in.lanes, virtual{Lane: l})
 		in.count[l.Name]++
 	}
 	return in
@@ -51,15 +46,21 @@ func newInherited(lanes []Lane, end int64) inherited {
 func (in *inherited) left() int { return len(in.lanes) }
 
 func (in *inherited) appendTo(dst []Lane) []Lane {
-	for _, v := range in.lanes {
-		dst = append(dst, v.Lane)
-	}
-	return dst
+	return append(dst, in.lanes...)
 }
 
 // Recovering says that inherited names are left: until then the main cursor
 // asks Claim about each record, and re-reads ask Judge.
 func (t *Tracker) Recovering() bool { return len(t.names.lanes) > 0 }
+
+// FirstName is the lowest offset that an inherited name waits for: a re-read
+// begins there or below. False: none is left.
+func (t *Tracker) FirstName() (offset int64, ok bool) {
+	if len(t.names.lanes) == 0 {
+		return 0, false
+	}
+	return t.names.lanes[0].Offset, true
+}
 
 // InheritedFrontier is where the records end that inherited names are about.
 func (t *Tracker) InheritedFrontier() int64 { return t.floor }
@@ -89,31 +90,54 @@ func (t *Tracker) Judge(at, offset int64, name uint32) (Lane, Match) {
 	if len(in.lanes) == 0 || offset >= in.end {
 		return Lane{}, NoMatch
 	}
+	reached := in.reached(at, name)
 	i := sort.Search(len(in.lanes), func(i int) bool { return in.lanes[i].Offset >= offset })
 	wrong := false
 	for ; i < len(in.lanes) && in.lanes[i].Offset == offset; i++ {
 		v := in.lanes[i]
-		if v.open {
+		if v.AtLeast {
 			continue
 		}
-		if v.Name == name {
+		switch {
+		case v.Name != name:
+			wrong = true
+		case reached:
 			in.remove(i)
-			return v.Lane, Exact
+			return v, Exact
+		default:
+			return Lane{}, NoMatch
 		}
-		wrong = true
 	}
 	if wrong {
 		return Lane{}, Wrong
 	}
-	return in.possible(at, offset, name)
-}
-
-func (in *inherited) possible(at, offset int64, name uint32) (Lane, Match) {
-	if in.count[name] == 0 {
+	if !reached {
 		return Lane{}, NoMatch
 	}
+	return in.possible(offset, name)
+}
+
+// reached says that a re-read whose chunk begins at an offset has not begun
+// above what a lane of this name may need first. Several names may be equal,
+// be it by chance or because a lane was claimed by the main cursor, and then
+// may stand for one lane.
+func (in *inherited) reached(at int64, name uint32) bool {
+	if in.count[name] == 0 {
+		return false
+	}
 	for _, v := range in.lanes {
-		if v.Name == name && v.open && v.Offset >= at && v.Offset <= offset {
+		if v.Name == name {
+			return v.Offset >= at
+		}
+	}
+	return false
+}
+
+// possible looks for a name that waits below the offset: one whose own record
+// did not come before this one is known to be gone.
+func (in *inherited) possible(offset int64, name uint32) (Lane, Match) {
+	for _, v := range in.lanes {
+		if v.Name == name && v.Offset <= offset {
 			return Lane{Name: name, Offset: v.Offset}, Possible
 		}
 	}
@@ -125,27 +149,27 @@ func (in *inherited) possible(at, offset int64, name uint32) (Lane, Match) {
 // frontier. It returns how many records were gone.
 func (t *Tracker) Passed(from, next int64) int { return t.names.moveUp(from, next) }
 
-// moveUp moves names in [from, next) to next, open.
+// moveUp moves names in [from, next) to next.
 func (in *inherited) moveUp(from, next int64) int {
 	gone := 0
-	for i := range in.lanes {
+	for i := len(in.lanes) - 1; i >= 0; i-- { // from above: reached looks at those below
 		v := &in.lanes[i]
-		if v.Offset < from || v.Offset >= next {
+		if v.Offset < from || v.Offset >= next || in.count[v.Name] > 1 && !in.reached(from, v.Name) {
 			continue
 		}
-		if !v.open {
+		if !v.AtLeast {
 			gone++
 		}
-		v.open, v.Offset, v.Parked, v.Paused = true, next, false, false
+		*v = Lane{Name: v.Name, Offset: next, AtLeast: true}
 	}
-	in.lanes = slices.DeleteFunc(in.lanes, func(v virtual) bool {
+	in.lanes = slices.DeleteFunc(in.lanes, func(v Lane) bool {
 		if v.Offset < in.end {
 			return false
 		}
 		in.uncount(v.Name)
 		return true
 	})
-	slices.SortStableFunc(in.lanes, func(a, b virtual) int { return cmp.Compare(a.Offset, b.Offset) })
+	slices.SortStableFunc(in.lanes, func(a, b Lane) int { return cmp.Compare(a.Offset, b.Offset) })
 	return gone
 }
 

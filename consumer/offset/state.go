@@ -21,6 +21,10 @@ type Lane struct {
 	Offset int64  // its first unfinished offset
 	Parked bool   // stopped for its first record, until an operator resumes it
 	Paused bool   // its tenant is paused
+	// AtLeast: no record of the lane is known to be at Offset; its first
+	// unfinished one is there or above. So it is with lanes whose next record
+	// was skipped and not read again yet.
+	AtLeast bool
 }
 
 // State is how far a partition is done: everything below Frontier, except in
