@@ -63,7 +63,7 @@ type Report struct {
 }
 
 // Share is the part of the compared records that match, 0 to 1; 0 without any.
-func (r Report) Share() float64 {
+func (r *Report) Share() float64 {
 	if r.Records == 0 {
 		return 0
 	}

@@ -195,8 +195,11 @@ func parseSpread(s string) (Spread, error) {
 	return SpreadNone, fmt.Errorf("%q is not key or random", s)
 }
 
+// followSlot is the word of a placement that follows its slot.
+const followSlot = "slot"
+
 func parseFollow(s string) (bool, error) {
-	if s != "slot" {
+	if s != followSlot {
 		return false, fmt.Errorf("%q: a tenant can follow only its slot", s)
 	}
 	return true, nil

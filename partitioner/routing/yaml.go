@@ -128,7 +128,7 @@ func yamlPlacement(p *Placement) string {
 		topic = yamlText(p.Topic)
 	}
 	if p.FollowSlot {
-		follow = "slot"
+		follow = followSlot
 	}
 	if p.Tier != "" {
 		tier = yamlText(p.Tier)

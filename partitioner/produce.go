@@ -1,0 +1,330 @@
+package partitioner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tenantlane/tenantlane/partitioner/routing"
+)
+
+// Produce hands a record over and returns; promise, which may be nil, is called
+// once with the record and its error when the outcome is known. As with kgo,
+// promises are called one at a time and must not block: to produce from within
+// one, start a goroutine.
+//
+// ctx bounds the caller's own wait: for room (see [OnFull]) and in the queue of
+// a tenant that is held back. Once kgo has the record, the end of ctx no longer
+// ends it, since that would fail the records around it. Values of ctx, or of
+// the record's Context if it has one, reach the client's hooks.
+//
+// The record is copied, so it may be produced again from its promise or later.
+// On success its Partition, Offset, Timestamp (if it had none) and the like are
+// set, and its Topic too where the tenant is placed in another one. Its own
+// Timestamp counts as event time and travels in the header tl-time; the
+// record's timestamp in Kafka is the time of production.
+//
+// An error that arises here is a [*RouteError]; others are the client's.
+func (p *Producer) Produce(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, error)) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	p.produce(newFlight(ctx, r, promise))
+}
+
+func (p *Producer) produce(f *flight) {
+	p.pending.add()
+	if f.rec.Topic == "" {
+		f.rec.Topic = p.topic
+	}
+	f.topic = p.topicOf(f.rec.Topic)
+	if err := p.send(f, fromCaller); err != nil {
+		p.refuse(f, err)
+	}
+}
+
+// origin says who sends a flight.
+type origin bool
+
+const (
+	fromCaller origin = false
+	fromQueue  origin = true
+)
+
+// send hands a flight to kgo or to its tenant's queue, waiting for room if it
+// has to. An error means that it is in neither.
+func (p *Producer) send(f *flight, from origin) error {
+	var at *place
+	for {
+		if err := p.ended(f, from); err != nil {
+			return p.giveUp(f, at, err)
+		}
+		blocked, err := p.try(f, from)
+		switch {
+		case blocked == nil:
+			return p.giveUp(f, at, err)
+		case at == nil || at.line != blocked || at.turned():
+			if p.cfg.OnFull == RefuseOnFull && from == fromCaller {
+				return f.fail(blocked.full)
+			}
+			if at != nil && at.line != blocked {
+				at.leave()
+			}
+			f.waited = true
+			at = blocked.stand() // and try again: room may have come in between
+		default:
+			if err := p.wait(f, at, from); err != nil {
+				return p.giveUp(f, at, fmt.Errorf("%w: %w", blocked.full, err))
+			}
+		}
+	}
+}
+
+// giveUp leaves the line, if any, and makes the flight's error, if any.
+func (p *Producer) giveUp(f *flight, at *place, err error) error {
+	if at != nil {
+		at.leave()
+	}
+	if err == nil {
+		return nil
+	}
+	return f.fail(err)
+}
+
+// ended tells why a flight must not go on.
+func (p *Producer) ended(f *flight, from origin) error {
+	if err := f.ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case <-p.end(from):
+		return ErrClosed
+	default:
+		return nil
+	}
+}
+
+// end is closed when flights of that origin must not go on: callers when Close
+// begins, queued records when it gives up.
+func (p *Producer) end(from origin) <-chan struct{} {
+	if from == fromQueue {
+		return p.ctx.Done()
+	}
+	return p.closing
+}
+
+func (p *Producer) wait(f *flight, at *place, from origin) error {
+	select {
+	case <-at.turn:
+		return nil
+	case <-f.ctx.Done():
+		return f.ctx.Err()
+	case <-p.end(from):
+		return ErrClosed
+	}
+}
+
+// try routes a flight and hands it over. If a line is returned, there is no
+// room there.
+//
+// The order is what moves rely on: the flight is counted at its tenant's open
+// gate first, and the table is read again after that. So once a gate is closed
+// and nothing is in flight, no record is left that goes by an older table.
+func (p *Producer) try(f *flight, from origin) (*line, error) {
+	for {
+		table := p.src.Table()
+		if err := p.route(f, table); err != nil {
+			return nil, err
+		}
+		if known := f.part.dest.count.Load(); known > 0 && f.partition >= known {
+			if err := p.findPartition(f, from); err != nil {
+				return nil, err
+			}
+		}
+		if queued, blocked, err := p.enter(f, from); queued || blocked != nil || err != nil {
+			return blocked, err
+		}
+		if p.src.Table() != table {
+			p.leave(f)
+			continue
+		}
+		if !f.part.take(f.size, p.budget.share(p.partitionMax, 1)) {
+			p.leave(f)
+			return &f.part.room.line, nil
+		}
+		p.handOver(f)
+		return nil, nil
+	}
+}
+
+// enter counts a flight at its tenant's gate, or queues it if that is closed.
+func (p *Producer) enter(f *flight, from origin) (queued bool, blocked *line, err error) {
+	if f.tenant == nil {
+		if !p.budget.take(f.size) {
+			return false, &p.budget.line, nil
+		}
+		return false, nil, nil
+	}
+	f.shard = f.topic.gates.shard(f.tenant)
+	f.shard.mu.Lock()
+	defer f.shard.mu.Unlock()
+	f.gate = f.shard.gate(f.tenant)
+	if f.gate.closed || f.gate.draining && from == fromCaller {
+		return p.enqueue(f, from)
+	}
+	if !f.gate.room.fits(f.size, p.budget.share(p.tenantMax, 2)) {
+		return false, &f.gate.room.line, nil
+	}
+	if !p.budget.take(f.size) {
+		return false, &p.budget.line, nil
+	}
+	f.gate.room.take(f.size)
+	return false, nil, nil
+}
+
+// enqueue puts a flight into its gate's queue. The shard is locked.
+func (p *Producer) enqueue(f *flight, from origin) (queued bool, blocked *line, err error) {
+	if f.gate.push(f, from == fromQueue, p.queueMax) {
+		f.waited = true
+		if f.ctx.Done() != nil {
+			f.unwatch = context.AfterFunc(f.ctx, func() { p.expire(f) })
+		}
+		return true, nil, nil
+	}
+	if f.gate.closed {
+		return false, nil, ErrTenantMoving
+	}
+	return false, &f.gate.room.line, nil // the queue moves
+}
+
+// leave undoes enter.
+func (p *Producer) leave(f *flight) {
+	if f.tenant != nil {
+		f.shard.give(f.gate, f.size)
+	}
+	p.budget.give(f.size)
+}
+
+func (p *Producer) handOver(f *flight) {
+	if f.waited {
+		p.metrics.waited(f.topic.name, time.Since(f.start))
+	}
+	f.rec.Partition = f.partition
+	if f.partition != byFallback {
+		f.stamp(p.session, p.seq.Add(1))
+	}
+	p.client.Produce(f, &f.rec, p.promise)
+}
+
+// answered is every record's promise.
+func (p *Producer) answered(r *kgo.Record, err error) {
+	f := findFlight(r)
+	err = Cause(r, err)
+	f.part.done(f.size, err)
+	p.leave(f)
+	p.finish(f, err)
+}
+
+// refuse ends a flight that kgo did not get.
+func (p *Producer) refuse(f *flight, err error) {
+	if f.part != nil {
+		f.part.refuse(err)
+	}
+	if !p.refusals.put(f, err) {
+		p.finish(f, err)
+	}
+}
+
+// finish calls the caller's promise.
+func (p *Producer) finish(f *flight, err error) {
+	p.serial.Lock()
+	f.report(err)
+	if f.promise != nil {
+		f.promise(f.caller, err)
+	}
+	p.serial.Unlock()
+	p.pending.done()
+}
+
+// expire takes a flight out of its tenant's queue because its caller's context
+// has ended.
+func (p *Producer) expire(f *flight) {
+	if f.shard.pull(f.gate, f) {
+		p.refuse(f, f.fail(fmt.Errorf("while the tenant was held back: %w", f.ctx.Err())))
+	}
+}
+
+// drain empties a gate's queue into kgo. New records join the queue until it is
+// empty, so that none overtakes.
+func (p *Producer) drain(s *shard, g *gate) {
+	for f := s.pop(g); f != nil; f = s.pop(g) {
+		if err := p.send(f, fromQueue); err != nil {
+			p.refuse(f, err)
+		}
+	}
+}
+
+// failQueued ends what Close could not wait for.
+func (p *Producer) failQueued() {
+	for _, topic := range p.topics.Range {
+		for i := range topic.(*topicState).gates.shards {
+			for _, f := range topic.(*topicState).gates.shards[i].drop() {
+				p.refuse(f, f.fail(ErrClosed))
+			}
+		}
+	}
+}
+
+// route decides where a flight goes by a table.
+func (p *Producer) route(f *flight, table *routing.Table) error {
+	v := f.topic.by(table)
+	f.revision, f.tenant, f.kind, f.epoch = table.Revision(), nil, 0, 0
+	if f.reserved {
+		p.placeAt(f, f.topic.own, -1)
+		return ErrReservedHeader
+	}
+	if v.topic == nil {
+		p.placeAt(f, f.topic.own, byFallback)
+		return nil
+	}
+	tenant, ok := TenantOf(v.rule, f.caller)
+	if !ok {
+		return p.routeWithoutTenant(f, v)
+	}
+	f.tenant = tenant
+	d, r := f.topic.own, v.topic.Lookup(tenant, f.caller.Key)
+	if r.Topic != "" {
+		d = p.destOf(r.Topic)
+		to, ok := table.Topic(r.Topic)
+		if !ok {
+			p.placeAt(f, d, byFallback)
+			return nil
+		}
+		r = to.Lookup(tenant, f.caller.Key)
+	}
+	f.kind, f.epoch = r.Kind, r.Epoch
+	if r.Kind == routing.KindSpreadRandom {
+		r.Partition = p.spread.pick(r.Partitions)
+	}
+	p.placeAt(f, d, r.Partition)
+	if r.Partition < 0 {
+		return ErrNoKey
+	}
+	return nil
+}
+
+func (p *Producer) routeWithoutTenant(f *flight, v *topicView) error {
+	if p.own.cfg.OnNoTenant != SpreadNoTenant {
+		p.placeAt(f, f.topic.own, -1)
+		return ErrNoTenant
+	}
+	f.kind = routing.KindSpreadRandom
+	p.placeAt(f, f.topic.own, p.spread.pick(v.shared))
+	return nil
+}
+
+func (p *Producer) placeAt(f *flight, d *dest, partition int32) {
+	f.rec.Topic, f.partition, f.part = d.name, partition, d.part(max(partition, -1))
+}

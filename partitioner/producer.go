@@ -1,0 +1,233 @@
+package partitioner
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+
+	"github.com/tenantlane/tenantlane/partitioner/routing"
+	"github.com/tenantlane/tenantlane/partitioner/store"
+)
+
+// Producer produces records to where a routing table places their tenants. It
+// wraps a kgo.Client: it stamps each record with how it was routed, bounds what
+// each tenant and each partition has in flight, and can hold one tenant back
+// while its placement changes.
+//
+// Records of one tenant that one goroutine produces are written in that order,
+// also across Pause, a change of the table and Resume.
+//
+// All methods are safe for concurrent use. Records that the client gets in
+// another way, by client.Produce, are not stamped, counted or held back.
+type Producer struct {
+	client  *kgo.Client
+	own     *Partitioner
+	src     store.Source
+	cfg     ProducerConfig
+	topic   string // of records without one
+	metrics *producerMetrics
+
+	promise func(*kgo.Record, error) // answered, made once
+
+	session [16]byte
+	seq     atomic.Uint64
+	spread  spreader
+	topics  sync.Map // by name: *topicState
+	dests   sync.Map // by name: *dest
+
+	budget                            budget
+	tenantMax, partitionMax, queueMax limit
+
+	closing   chan struct{} // closed when no new record is taken
+	ctx       context.Context
+	cancel    context.CancelFunc // ends what waits for room and for metadata
+	lifecycle lifecycle
+	refusals  *refusalQueue
+	pending   pending
+
+	serial sync.Mutex
+	// guards nothing here: it is held while a promise is called, because users
+	// of kgo rely on one at a time
+}
+
+// NewProducer wraps a client that was made with [ClientOpts]. It refuses
+// clients with which it could not keep its promises, naming the option. The
+// client stays the caller's: close the Producer first, then the client.
+//
+// Topics that have fewer partitions than the table names are logged at start
+// and whenever the table changes; see [CheckTopics].
+func NewProducer(client *kgo.Client, src store.Source, cfg ProducerConfig) (*Producer, error) {
+	own, err := checkClient(client)
+	if err != nil {
+		return nil, fmt.Errorf("producer: %w", err)
+	}
+	cfg = cfg.withDefaults(client)
+	if err := cfg.validate(client); err != nil {
+		return nil, fmt.Errorf("producer: %w", err)
+	}
+	p := &Producer{
+		client: client, own: own, src: src, cfg: cfg,
+		closing: make(chan struct{}), refusals: newRefusalQueue(),
+		tenantMax:    limit{int64(cfg.MaxTenantRecords), cfg.MaxTenantBytes},
+		partitionMax: limit{int64(cfg.MaxPartitionRecords), cfg.MaxPartitionBytes},
+		queueMax:     limit{int64(cfg.MaxQueuedRecords), cfg.MaxQueuedBytes},
+	}
+	p.budget.full, p.budget.max = ErrTenantBackpressure, limit{int64(cfg.MaxRecords), cfg.MaxBytes}
+	p.promise = p.answered
+	p.topic, _ = client.OptValue(kgo.DefaultProduceTopic).(string)
+	if _, err := rand.Read(p.session[:]); err != nil {
+		return nil, fmt.Errorf("producer: session id: %w", err)
+	}
+	if p.metrics, err = newProducerMetrics(p, cfg.Registerer); err != nil {
+		return nil, fmt.Errorf("producer: metrics: %w", err)
+	}
+	own.producer.Store(true)
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.refusals.start(p.finish)
+	p.lifecycle.start(p.watchTable)
+	return p, nil
+}
+
+// topicState is what a Producer keeps of a topic that records are produced to.
+type topicState struct {
+	name  string
+	gates *gates
+	own   *dest
+	view  atomic.Pointer[topicView]
+}
+
+// topicView is a topic by one table.
+type topicView struct {
+	table  *routing.Table
+	topic  *routing.Topic // nil when the table does not have it
+	rule   routing.TenantRule
+	shared []int32
+}
+
+func (p *Producer) topicOf(name string) *topicState {
+	if t, ok := p.topics.Load(name); ok {
+		return t.(*topicState)
+	}
+	t, _ := p.topics.LoadOrStore(name, &topicState{name: name, gates: newGates(), own: p.destOf(name)})
+	return t.(*topicState)
+}
+
+func (p *Producer) destOf(name string) *dest {
+	if d, ok := p.dests.Load(name); ok {
+		return d.(*dest)
+	}
+	d, _ := p.dests.LoadOrStore(name, newDest(name))
+	return d.(*dest)
+}
+
+// by gives the topic by a table. Views are kept, since tables change rarely.
+func (t *topicState) by(table *routing.Table) *topicView {
+	v := t.view.Load()
+	if v != nil && v.table == table {
+		return v
+	}
+	v = &topicView{table: table}
+	if v.topic, _ = table.Topic(t.name); v.topic != nil {
+		v.rule, v.shared = v.topic.TenantRule(), v.topic.Shared()
+	}
+	t.view.Store(v)
+	return v
+}
+
+// Session is the id that this Producer's records carry in their tl-route
+// header.
+func (p *Producer) Session() [16]byte { return p.session }
+
+// Revision is that of the table by which records are routed now.
+func (p *Producer) Revision() uint64 { return p.src.Table().Revision() }
+
+// WaitRevision returns when records are routed by a table of that revision or
+// a later one, or ctx ends.
+func (p *Producer) WaitRevision(ctx context.Context, revision uint64) error {
+	for {
+		changed := p.src.Changed()
+		if p.Revision() >= revision {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("producer: waiting for table revision %d, at %d: %w", revision, p.Revision(), ctx.Err())
+		}
+	}
+}
+
+// Pause holds a tenant of a topic back: its new records wait in a bounded
+// queue, then fail with ErrTenantMoving. What is in flight already goes on; see
+// InFlight and Settle. Pausing twice is the same as once.
+func (p *Producer) Pause(topic string, tenant []byte) {
+	p.shard(topic, tenant).close(tenant)
+	p.cfg.Logger.Info("tenant held back", zap.String("topic", topic), zap.ByteString("tenant", tenant))
+}
+
+// Resume lets a tenant's records leave again: first those that waited, in their
+// order and by the table of now, then new ones. It does not wait for that.
+func (p *Producer) Resume(topic string, tenant []byte) {
+	s := p.shard(topic, tenant)
+	g, drain := s.reopen(tenant)
+	if drain {
+		p.lifecycle.start(func() { p.drain(s, g) })
+	}
+	p.cfg.Logger.Info("tenant let go", zap.String("topic", topic), zap.ByteString("tenant", tenant))
+}
+
+// InFlight is how many of the tenant's records kgo has and has not answered.
+// Records that wait because of Pause, or for room, are not among them.
+func (p *Producer) InFlight(topic string, tenant []byte) int {
+	return p.shard(topic, tenant).inFlight(tenant)
+}
+
+// Settle returns when the tenant has nothing in flight, or ctx ends. Pause
+// first, or more may follow.
+func (p *Producer) Settle(ctx context.Context, topic string, tenant []byte) error {
+	if err := p.shard(topic, tenant).wait(ctx, tenant); err != nil {
+		return fmt.Errorf("producer: %d records of tenant %q in topic %s still in flight: %w",
+			p.InFlight(topic, tenant), tenant, topic, err)
+	}
+	return nil
+}
+
+func (p *Producer) shard(topic string, tenant []byte) *shard {
+	return p.topicOf(topic).gates.shard(tenant)
+}
+
+// Flush returns when every record that was handed in has had its promise
+// called, those held back by Pause included, or ctx ends. Like kgo's it ends
+// lingering and may be called at any time.
+func (p *Producer) Flush(ctx context.Context) error {
+	err := p.client.Flush(ctx)
+	if err == nil {
+		err = p.pending.wait(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("producer: flush with %d records unanswered: %w", p.pending.count.Load(), err)
+	}
+	return nil
+}
+
+// Close takes no more records, waits for those that it has, and ends. When ctx
+// ends first, records that kgo does not have yet fail with ErrClosed, and those
+// that it has are left to it: closing the client ends them. Close does not
+// close the client.
+func (p *Producer) Close(ctx context.Context) error {
+	if !p.lifecycle.close(p.closing) {
+		return nil
+	}
+	err := p.Flush(ctx)
+	p.cancel()
+	p.lifecycle.stop()
+	p.failQueued()
+	p.refusals.close()
+	p.metrics.unregister()
+	return err
+}
