@@ -1,0 +1,197 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+
+	"github.com/tenantlane/tenantlane/consumer/lane"
+	"github.com/tenantlane/tenantlane/consumer/offset"
+)
+
+// admitChunk is how many records are admitted under one lock.
+const admitChunk = 256
+
+// Errors that stop a partition: nothing more of it is admitted or committed
+// until it is assigned anew.
+var (
+	// ErrUnknownControl is a tl-control record of a kind that this version
+	// does not know: what it means for the records behind it is unknown too.
+	ErrUnknownControl = errors.New("control record of an unknown kind")
+	// ErrNoTenant is a record without a tenant under NoTenantError.
+	ErrNoTenant = errors.New("record without a tenant")
+)
+
+var errPartitionGone = errors.New("partition is not owned any more")
+
+// admission is the poll loop's own memory for admitting.
+type admission struct {
+	chunk   []classified
+	scratch []byte
+}
+
+// admit puts the records of one fetched partition into their lanes. It never
+// waits for a worker. Records of a partition that is not open are dropped.
+func (e *engine) admit(a *admission, topic string, fp *kgo.FetchPartition) {
+	tp := topicPartition{topic, fp.Partition}
+	p := e.admissible(tp, fp)
+	if p == nil {
+		return
+	}
+	in := e.arrive(fp.Records)
+	rt := (*e.routes.Load())[topic]
+	for records := fp.Records; len(records) > 0; {
+		n := min(len(records), admitChunk)
+		a.classify(rt, p, records[:n], in.copies)
+		if !e.push(p, in, a.chunk) {
+			break
+		}
+		records = records[n:]
+	}
+	clear(a.chunk)
+}
+
+// admissible finds the open partition that the fetch is for, after it has
+// handled a log that went back.
+func (e *engine) admissible(tp topicPartition, fp *kgo.FetchPartition) *partition {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.parts[tp]
+	if p == nil || p.stopped != nil {
+		e.metrics.notOwned.WithLabelValues(tp.topic).Add(float64(len(fp.Records)))
+		return nil
+	}
+	p.end = fp.HighWatermark
+	if len(fp.Records) == 0 {
+		return nil
+	}
+	first := fp.Records[0].Offset
+	if p.progress == nil {
+		p.progress = offset.NewTracker(first)
+	}
+	if first < p.progress.Next() {
+		p = e.resetLocked(p, first)
+	}
+	return p
+}
+
+// resetLocked begins a partition anew at a lower offset: the log is not the
+// one that was read. What is buffered, and what is in hand, is dropped.
+func (e *engine) resetLocked(p *partition, at int64) *partition {
+	e.log.Warn("the log went back: partition begins anew",
+		zap.String("topic", p.topic), zap.Int32("partition", p.id),
+		zap.Int64("offset", at), zap.Int64("expected", p.progress.Next()))
+	e.metrics.resets.WithLabelValues(p.topic, p.label()).Inc()
+	end := p.end
+	p = e.openLocked(p.topicPartition, begin{offset: at, epoch: -1, fresh: true}, p.token.Generation)
+	p.end = end
+	return p
+}
+
+// arrive makes what the records of a fetch have in common.
+func (e *engine) arrive(records []*kgo.Record) *arrival {
+	in := &arrival{at: e.now(), copies: e.slow.Load()}
+	if in.copies {
+		return in
+	}
+	in.left = len(records)
+	for _, r := range records {
+		in.bytes += size(r)
+	}
+	return in
+}
+
+// classify fills a.chunk. Where handlers are slow a record waits, and a copy
+// of it costs little beside its handling, so that it does not pin its fetch.
+func (a *admission) classify(rt *route, p *partition, records []*kgo.Record, copies bool) {
+	a.chunk, a.scratch = a.chunk[:0], a.scratch[:0]
+	for _, r := range records {
+		if copies {
+			r = copyRecord(r)
+		}
+		var c classified
+		c, a.scratch = rt.classify(r, p.rule, a.scratch)
+		a.chunk = append(a.chunk, c)
+	}
+}
+
+// push admits one chunk under the lock; false when the partition was closed or
+// stopped in between.
+func (e *engine) push(p *partition, in *arrival, chunk []classified) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if p.gone.Load() {
+		return false
+	}
+	if !in.copies && !in.held {
+		in.held = true
+		e.hold(p, in.bytes)
+	}
+	for i := range chunk {
+		if !e.pushOne(p, in, &chunk[i]) {
+			return false
+		}
+	}
+	last := chunk[len(chunk)-1].rec
+	p.progress.Admitted(last.Offset+1, last.LeaderEpoch)
+	e.wakeOne()
+	return true
+}
+
+// pushOne admits a record, steps over it, or stops the partition at it.
+func (e *engine) pushOne(p *partition, in *arrival, c *classified) bool {
+	switch c.class {
+	case classUnknown:
+		e.stopAt(p, c.rec, ErrUnknownControl)
+		return false
+	case classMarker:
+		e.metrics.control.WithLabelValues(p.topic).Inc()
+		e.pass(p, in)
+		return true
+	case classNoTenant:
+		e.metrics.noTenant.WithLabelValues(p.topic).Inc()
+		switch e.cfg.NoTenant {
+		case NoTenantError:
+			e.stopAt(p, c.rec, ErrNoTenant)
+			return false
+		case NoTenantSkip:
+			e.pass(p, in)
+			return true
+		}
+	}
+	e.sched.Push(p.lanes, c.id, lane.Item[entry]{
+		Offset: c.rec.Offset, Rec: entry{rec: c.rec, in: in}, Bytes: int32(min(c.bytes, 1<<30)),
+	})
+	if in.copies {
+		e.hold(p, c.bytes)
+	}
+	return true
+}
+
+// hold charges p with bytes that it keeps in memory; a negative number frees.
+func (e *engine) hold(p *partition, bytes int64) {
+	p.held += bytes
+	e.held += bytes
+}
+
+// pass takes a record that goes into no lane off what its fetch holds.
+func (e *engine) pass(p *partition, in *arrival) {
+	if in.copies {
+		return
+	}
+	if in.left--; in.left == 0 {
+		e.hold(p, -in.bytes)
+	}
+}
+
+// stopAt stops a partition before a record that must not be passed.
+func (e *engine) stopAt(p *partition, r *kgo.Record, why error) {
+	p.progress.Admitted(r.Offset, r.LeaderEpoch)
+	p.stopped = fmt.Errorf("topic %s partition %d offset %d: %w", p.topic, p.id, r.Offset, why)
+	e.metrics.stops.WithLabelValues(p.topic, p.label()).Inc()
+	e.log.Error("partition stopped", zap.String("topic", p.topic), zap.Int32("partition", p.id),
+		zap.Int64("offset", r.Offset), zap.Error(why))
+	e.wakeOne()
+}

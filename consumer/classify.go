@@ -1,0 +1,101 @@
+package consumer
+
+import (
+	"encoding/binary"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tenantlane/tenantlane/consumer/lane"
+	"github.com/tenantlane/tenantlane/partitioner"
+	"github.com/tenantlane/tenantlane/partitioner/routing"
+)
+
+// class is what admission does with a record.
+type class uint8
+
+const (
+	classLane     class = iota // into its tenant's lane
+	classNoTenant              // as Config.NoTenant says
+	classMarker                // a transaction's or a move's: stepped over
+	classUnknown               // a tl-control record of a kind we do not know
+)
+
+// classified is a record on its way into a lane. The bytes of id are the
+// record's own, or scratch's.
+type classified struct {
+	rec   *kgo.Record
+	bytes int64
+	class class
+	id    lane.ID
+}
+
+// classify says which lane a record belongs to. A record's lane follows the
+// kind in its own tl-route header, never the newest table, since a change of
+// spread must not give old records another lane. Records without the header
+// go by the table.
+func (rt *route) classify(r *kgo.Record, rule routing.TenantRule, scratch []byte) (c classified, grown []byte) {
+	c = classified{rec: r, bytes: size(r)}
+	if r.Attrs.IsControl() {
+		c.class = classMarker
+		return c, scratch
+	}
+	var kind routing.Kind
+	stamped := false
+	for i := range r.Headers {
+		switch r.Headers[i].Key {
+		case routing.HeaderControl:
+			c.class = classMarker
+			if _, err := routing.ParseControl(r.Headers[i].Value); err != nil {
+				c.class = classUnknown
+			}
+			return c, scratch
+		case routing.HeaderRoute:
+			if h, err := routing.ParseRouteHeader(r.Headers[i].Value); err == nil {
+				kind, stamped = h.Kind, true
+			}
+		}
+	}
+	tenant, ok := partitioner.TenantOf(rule, r)
+	if !ok {
+		c.class = classNoTenant
+		return c, scratch
+	}
+	c.id = lane.ID{Tenant: tenant, Key: tenant, Tier: rt.tierOf(tenant)}
+	if !stamped {
+		kind = rt.kindOf(tenant)
+	}
+	if kind == routing.KindSpreadKey {
+		from := len(scratch)
+		scratch = appendOrderKey(scratch, tenant, r.Key)
+		c.id.Key = scratch[from:len(scratch):len(scratch)]
+	}
+	return c, scratch
+}
+
+// appendOrderKey appends the order key of a tenant that is spread by key.
+func appendOrderKey(dst, tenant, key []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(tenant)))
+	dst = append(dst, tenant...)
+	return append(dst, key...)
+}
+
+// route is what the table says of one topic, as admission needs it.
+type route struct {
+	topic  *routing.Topic // nil: the table does not name it
+	tiers  map[string]lane.TierID
+	spread map[string]bool // tenants placed with spread: key
+}
+
+func (rt *route) tierOf(tenant []byte) lane.TierID {
+	if len(rt.tiers) == 0 {
+		return 0
+	}
+	return rt.tiers[rt.topic.Tier(tenant).Name]
+}
+
+func (rt *route) kindOf(tenant []byte) routing.Kind {
+	if len(rt.spread) > 0 && rt.spread[string(tenant)] {
+		return routing.KindSpreadKey
+	}
+	return routing.KindSlot
+}

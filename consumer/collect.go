@@ -1,0 +1,129 @@
+package consumer
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tenantlane/tenantlane/consumer/lane"
+)
+
+// collector reads what the hot path counts under the engine's lock.
+type collector struct {
+	rt *Runtime
+
+	handled, committedLag, end                         *prometheus.Desc // topic, partition
+	handler, queue                                     *prometheus.Desc // tier
+	lanes, tenants, runnable, records, bytes, inFlight *prometheus.Desc
+	workers, stuck, assigned, parked, pollAge          *prometheus.Desc
+}
+
+func newCollector(rt *Runtime) *collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(metricPrefix+name, help, labels, nil)
+	}
+	return &collector{
+		rt:           rt,
+		handled:      desc("handled_records_total", "Records done.", "topic", "partition"),
+		committedLag: desc("committed_lag", "High watermark minus the committed offset.", "topic", "partition"),
+		end:          desc("high_watermark", "End of the partition as of the last fetch.", "topic", "partition"),
+		handler:      desc("handler_seconds", "Handler time of a record.", "tier"),
+		queue:        desc("queue_seconds", "Wait of the first record of each grant.", "tier"),
+		lanes:        desc("lanes", "Lanes with unfinished records."),
+		tenants:      desc("tenants", "Tenants with an entry."),
+		runnable:     desc("useful_workers", "Lanes in hand or runnable: how many workers would have work. For autoscalers."),
+		records:      desc("buffered_records", "Unfinished records in memory."),
+		bytes:        desc("buffered_bytes", "Bytes that they, and the fetches they pin, are charged."),
+		inFlight:     desc("in_flight", "Lanes in workers' hands."),
+		workers:      desc("workers", "Goroutines that run handlers."),
+		stuck:        desc("stuck_handlers", "Handlers that ignore their deadline."),
+		assigned:     desc("assigned_partitions", "Partitions owned."),
+		parked:       desc("parked_lanes", "Lanes that wait for an operator."),
+		pollAge:      desc("poll_age_seconds", "Time since the poll loop last came round."),
+	}
+}
+
+// Describe lists the metrics.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		c.handled, c.committedLag, c.end, c.handler, c.queue, c.lanes, c.tenants, c.runnable, c.records, c.bytes,
+		c.inFlight, c.workers, c.stuck, c.assigned, c.parked, c.pollAge,
+	} {
+		ch <- d
+	}
+}
+
+// Collect reads them.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	polled := time.Unix(0, c.rt.polled.Load())
+	gauge(c.pollAge, time.Since(polled).Seconds())
+
+	e := c.rt.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	lanes, parked := 0, 0
+	for _, p := range e.parts {
+		lanes += p.lanes.Lanes()
+		parked += e.parkedLanes(p)
+		ch <- prometheus.MustNewConstMetric(c.handled, prometheus.CounterValue, float64(p.handled), p.topic, p.label())
+		if p.end >= 0 {
+			gauge(c.end, float64(p.end), p.topic, p.label())
+			if p.committed >= 0 {
+				gauge(c.committedLag, float64(p.end-p.committed), p.topic, p.label())
+			}
+		}
+	}
+	for tier, t := range e.tiers {
+		ch <- t.handler.metric(c.handler, tier)
+		ch <- t.queue.metric(c.queue, tier)
+	}
+	gauge(c.lanes, float64(lanes))
+	gauge(c.parked, float64(parked))
+	gauge(c.tenants, float64(e.sched.Tenants()))
+	gauge(c.runnable, float64(e.sched.InHand()+e.sched.Runnable()))
+	gauge(c.records, float64(e.sched.Records()))
+	gauge(c.bytes, float64(e.held))
+	gauge(c.inFlight, float64(e.sched.InHand()))
+	gauge(c.workers, float64(len(e.workers)))
+	gauge(c.stuck, float64(e.stuck))
+	gauge(c.assigned, float64(len(e.parts)))
+}
+
+func (e *engine) parkedLanes(p *partition) int {
+	n := 0
+	e.sched.EachLane(p.lanes, func(l lane.LaneState[entry]) bool {
+		if l.Parked {
+			n++
+		}
+		return true
+	})
+	return n
+}
+
+// register exports the metrics, all or none.
+func (rt *Runtime) register() error {
+	if rt.cfg.Registerer == nil {
+		return nil
+	}
+	all := append(rt.metrics.collectors(), newCollector(rt))
+	for i, c := range all {
+		if err := rt.cfg.Registerer.Register(c); err != nil {
+			for _, done := range all[:i] {
+				rt.cfg.Registerer.Unregister(done)
+			}
+			return fmt.Errorf("consumer.Config: Registerer: %w", err)
+		}
+	}
+	rt.registered = all
+	return nil
+}
+
+func (rt *Runtime) unregister() {
+	for _, c := range rt.registered {
+		rt.cfg.Registerer.Unregister(c)
+	}
+}

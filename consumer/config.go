@@ -1,0 +1,215 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+
+	"github.com/tenantlane/tenantlane/partitioner/store"
+)
+
+// Config says what a Runtime consumes and how. Group and Topics are required;
+// the zero value of every other field is its default.
+type Config struct {
+	// Group is the consumer group's id.
+	Group string
+	// Topics are the topics to consume, at least one.
+	Topics []string
+	// Table says whose a record is (tenant_of) and which tier a tenant is
+	// in. Nil, or a topic the table does not name: the tenant is the key.
+	Table store.Source
+	// Concurrency is how many handlers run at once, at least 1. Default 16.
+	Concurrency int
+
+	// MaxRecords and MaxBytes bound what waits in the worker, over all
+	// partitions. At either bound it stops polling until an eighth is free;
+	// one poll may overshoot the bytes. Defaults 100,000 and 256 MiB.
+	MaxRecords int
+	MaxBytes   int64
+
+	// HandlerTimeout is the deadline of one handling, checked to about a
+	// tenth of it. A handler that ignores it keeps its lane, so that order
+	// holds, but gives its worker slot back. Default 30 s; negative: none.
+	HandlerTimeout time.Duration
+	// Retry says what a failed attempt leads to.
+	Retry Retry
+	// NoTenant says what becomes of records without a tenant.
+	NoTenant NoTenant
+	// DeadLetterTopic names the topic for the dead letters of a topic.
+	// Default: the topic with ".tl-dlq" appended. The topic must exist.
+	DeadLetterTopic func(topic string) string
+
+	// Start is where a partition begins when the group has no commit for
+	// it. A group that has any commit in the topic begins a partition
+	// without one at its log start, since it was added later.
+	Start Start
+	// StartTime, when set, replaces Start: the first record stamped at or
+	// after it.
+	StartTime time.Time
+
+	// CommitInterval is the time between commits. Default 1 s, at least
+	// 10 ms. What completed since the last one repeats after a crash.
+	CommitInterval time.Duration
+	// RebalanceTimeout is how long members have to hand partitions over.
+	// Default 60 s.
+	RebalanceTimeout time.Duration
+	// DrainTimeout bounds how long a stop, and the hand-over of a revoked
+	// partition, waits for records in the worker. Default 20 s, at most
+	// half of RebalanceTimeout; negative: only for running handlers'
+	// return after their contexts have ended, at most a second.
+	DrainTimeout time.Duration
+
+	// KafkaOpts are passed to the client before the runtime's own options:
+	// brokers, TLS, SASL, client id. Options that this Config covers, and
+	// those that change how a group commits or balances, are overridden.
+	KafkaOpts []kgo.Opt
+	// OnCommit, if not nil, is called after each acknowledged commit with
+	// what was committed, from one goroutine at a time. A slow one delays
+	// commits.
+	OnCommit func([]Committed)
+	// Logger takes structured logs. Nil: none.
+	Logger *zap.Logger
+	// Registerer takes the metrics. Nil: none are exported.
+	Registerer prometheus.Registerer
+}
+
+// Retry is the policy for failed attempts. The wait before attempt n+1 is
+// drawn evenly from the upper half of min(Max, Min·2^(n−1)).
+type Retry struct {
+	// Min and Max bound the back-off. Defaults 100 ms and 30 s.
+	Min, Max time.Duration
+	// Attempts is how many failed attempts a record has; then Exhausted
+	// applies. 0: no end.
+	Attempts int
+	// Exhausted is what becomes of a record whose attempts are used up, or
+	// whose handler answered Permanent.
+	Exhausted Exhausted
+}
+
+// Exhausted is what becomes of a record that cannot be handled.
+type Exhausted uint8
+
+const (
+	// Park stops the record's lane until an operator resumes it: order is
+	// kept, nothing is lost, and only that lane waits.
+	Park Exhausted = iota
+	// DeadLetter writes the record to the dead-letter topic and goes on
+	// once the broker has acknowledged it.
+	DeadLetter
+)
+
+// NoTenant is what becomes of records that have no tenant.
+type NoTenant uint8
+
+const (
+	// NoTenantLane handles them in one ordered lane per partition.
+	NoTenantLane NoTenant = iota
+	// NoTenantError stops their partition with an error.
+	NoTenantError
+	// NoTenantSkip counts them and steps over.
+	NoTenantSkip
+	// NoTenantDeadLetter writes them to the dead-letter topic, in order.
+	NoTenantDeadLetter
+)
+
+// Start is where a partition begins that the group never committed.
+type Start uint8
+
+const (
+	// StartEarliest begins at the log start.
+	StartEarliest Start = iota
+	// StartLatest begins at the end, as it was when the Runtime was made.
+	StartLatest
+)
+
+const (
+	defaultConcurrency      = 16
+	defaultMaxRecords       = 100_000
+	defaultMaxBytes         = 256 << 20
+	defaultHandlerTimeout   = 30 * time.Second
+	defaultCommitInterval   = time.Second
+	defaultRebalanceTimeout = 60 * time.Second
+	defaultDrainTimeout     = 20 * time.Second
+	defaultRetryMin         = 100 * time.Millisecond
+	defaultRetryMax         = 30 * time.Second
+
+	// DeadLetterSuffix is what the default DeadLetterTopic appends.
+	DeadLetterSuffix = ".tl-dlq"
+)
+
+// withDefaults returns c with every zero field set to its default.
+func (c Config) withDefaults() Config {
+	setDefault(&c.Concurrency, defaultConcurrency)
+	setDefault(&c.MaxRecords, defaultMaxRecords)
+	setDefault(&c.MaxBytes, defaultMaxBytes)
+	setDefault(&c.HandlerTimeout, defaultHandlerTimeout)
+	setDefault(&c.CommitInterval, defaultCommitInterval)
+	setDefault(&c.RebalanceTimeout, defaultRebalanceTimeout)
+	setDefault(&c.DrainTimeout, min(defaultDrainTimeout, c.RebalanceTimeout/2))
+	setDefault(&c.Retry.Min, defaultRetryMin)
+	setDefault(&c.Retry.Max, max(defaultRetryMax, c.Retry.Min))
+	if c.DeadLetterTopic == nil {
+		c.DeadLetterTopic = func(topic string) string { return topic + DeadLetterSuffix }
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// validate names the first field that is wrong. It wants defaults applied.
+func (c *Config) validate() error {
+	switch {
+	case c.Group == "":
+		return errors.New("consumer.Config: Group is empty")
+	case len(c.Topics) == 0:
+		return errors.New("consumer.Config: Topics is empty")
+	case c.Concurrency < 1:
+		return fmt.Errorf("consumer.Config: Concurrency %d is below 1", c.Concurrency)
+	case c.MaxRecords < 1:
+		return fmt.Errorf("consumer.Config: MaxRecords %d is below 1", c.MaxRecords)
+	case c.MaxBytes < 1:
+		return fmt.Errorf("consumer.Config: MaxBytes %d is below 1", c.MaxBytes)
+	case c.CommitInterval < 10*time.Millisecond:
+		return fmt.Errorf("consumer.Config: CommitInterval %v is below 10ms", c.CommitInterval)
+	case c.RebalanceTimeout < time.Second:
+		return fmt.Errorf("consumer.Config: RebalanceTimeout %v is below 1s", c.RebalanceTimeout)
+	case c.DrainTimeout > c.RebalanceTimeout/2:
+		return fmt.Errorf("consumer.Config: DrainTimeout %v is above half of RebalanceTimeout %v", c.DrainTimeout, c.RebalanceTimeout)
+	}
+	return c.validatePolicies()
+}
+
+func (c *Config) validatePolicies() error {
+	switch {
+	case c.Retry.Min < time.Millisecond:
+		return fmt.Errorf("consumer.Config: Retry.Min %v is below 1ms", c.Retry.Min)
+	case c.Retry.Max < c.Retry.Min:
+		return fmt.Errorf("consumer.Config: Retry.Max %v is below Retry.Min %v", c.Retry.Max, c.Retry.Min)
+	case c.Retry.Attempts < 0:
+		return fmt.Errorf("consumer.Config: Retry.Attempts %d is negative", c.Retry.Attempts)
+	case c.Retry.Exhausted > DeadLetter:
+		return fmt.Errorf("consumer.Config: Retry.Exhausted %d is unknown", c.Retry.Exhausted)
+	case c.NoTenant > NoTenantDeadLetter:
+		return fmt.Errorf("consumer.Config: NoTenant %d is unknown", c.NoTenant)
+	case c.Start > StartLatest:
+		return fmt.Errorf("consumer.Config: Start %d is unknown", c.Start)
+	}
+	for i, topic := range c.Topics {
+		if topic == "" {
+			return fmt.Errorf("consumer.Config: Topics[%d] is empty", i)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+// Package consumer is what a worker links: it consumes topics as a member of a
+// group and handles the records of each tenant in order, many tenants at once,
+// also within one partition.
+//
+//	rt, err := consumer.New(consumer.Config{Group: "billing", Topics: []string{"orders"}, Table: src}, handler)
+//	err = rt.Run(ctx) // blocks; cancel drains, commits, leaves
+//
+// # Data flow
+//
+//	poll loop ──▶ admission ──▶ lanes ──▶ workers ──▶ Handler
+//	    ▲            (table)   (consumer/lane)  │  ▲
+//	    │ room                                  │  └─ back-off, RetryAfter: only the lane waits
+//	    └─────────────── settled ◀──────────────┼──▶ dead-letter topic; parked
+//	                        │
+//	                        └──▶ watermark (consumer/offset) ──▶ committer ──▶ Kafka
+//
+// # What it guarantees
+//
+//   - Records of a lane (by default: of one tenant in one partition) are handled
+//     one at a time, in offset order, each until it succeeds, is skipped by its
+//     handler, or its policy parks the lane or dead-letters it. A tenant has one
+//     lane in hand at a time over all partitions of a worker.
+//   - At least once. What is committed is done; a crash repeats what was in
+//     flight and what was done since the last acknowledged commit, or above the
+//     first unfinished record of its partition.
+//   - A tenant that is slow, fails or floods holds its own lane only. No worker
+//     waits for a back-off, and a handler that ignores its deadline gives its
+//     worker slot back (and keeps its lane, so that order holds).
+//   - The poll loop never waits for a handler, so the group never evicts a
+//     worker for being slow. Records and bytes in the worker are bounded.
+//   - A stop and a hand-over finish within their deadlines, whatever handlers do.
+//
+// # What it does not
+//
+// Exactly once: handlers must bear repeats. Order between tenants. It does not
+// create topics, and does not end stuck handlers' goroutines: nothing in Go can.
+//
+// # What may be changed inside
+//
+// engine.go and what it is made of (admit, worker, settle, clock, drain) know
+// no Kafka client; runtime.go, poll.go, group.go, commit.go and begin.go are
+// all that talk to it. Which record runs next is decided in consumer/lane, what
+// a commit says in consumer/offset.
+package consumer

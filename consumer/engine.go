@@ -1,0 +1,308 @@
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+
+	"github.com/tenantlane/tenantlane/consumer/lane"
+	"github.com/tenantlane/tenantlane/consumer/offset"
+	"github.com/tenantlane/tenantlane/partitioner/routing"
+)
+
+// engine is the part of a Runtime that knows no Kafka client: partitions are
+// opened, records admitted, handled by workers and settled, and watermarks
+// read. The Runtime around it polls, commits and answers the group.
+//
+//	open ─▶ admit ─▶ lanes ─▶ worker ─▶ settle ─▶ watermark ─▶ commit
+//	                   ▲                  │
+//	                   └── back-off ◀─────┼─▶ dead-letter topic
+//	                                      └─▶ parked
+//
+// One lock guards all of it. Workers take many cheap records, or one slow one,
+// per visit, so that it is not contended.
+type engine struct {
+	cfg     *Config
+	handler Handler
+	letters letterbox
+	log     *zap.Logger
+	sampled *zap.Logger // for what may happen with each record
+	metrics *metrics
+	began   time.Time
+
+	routes atomic.Pointer[map[string]*route] // by topic, of the newest table
+	slow   atomic.Bool                       // handlers are slow: records are copied at admission
+	cheap  atomic.Bool                       // handlers are cheap: the clock is looked at less often
+
+	group sync.WaitGroup // of workers
+	room  chan struct{}  // a token when there may be room again
+	poke  chan struct{}  // a token when the clock has to look again
+
+	mu sync.Mutex
+	// guards everything below
+	sched    *lane.Scheduler[entry]
+	parts    map[topicPartition]*partition
+	byLanes  map[*lane.Partition[entry]]*partition
+	epoch    uint64 // of the last assignment
+	held     int64  // bytes, over all partitions
+	waiting  bool   // the poll loop waits for room
+	workers  map[*worker]struct{}
+	idle     []*worker // the last one went idle last: its cache is the warmest
+	stuck    int       // workers whose slot was given back
+	stopping bool
+	quiet    chan struct{} // closed when stopping and the last worker has ended
+	armed    time.Duration // when the clock looks next
+	mean     float64       // seconds per record, moving average
+	changed  chan struct{} // closed and made anew when draining may have advanced
+	tiers    map[string]*tierTimes
+	failed   []failedLetter  // dead letters to write again
+	draining int             // drains under way
+	ctx      context.Context // of all handlings; nil before start
+}
+
+// tierTimes are the histograms of one tier.
+type tierTimes struct{ handler, queue durations }
+
+// letterbox writes a dead letter and calls done once, from any goroutine, when
+// it is acknowledged or has failed.
+type letterbox func(letter *kgo.Record, done func(error))
+
+func newEngine(cfg *Config, h Handler, m *metrics, letters letterbox) (*engine, error) {
+	sched, err := lane.New[entry](lane.Config{})
+	if err != nil {
+		return nil, fmt.Errorf("making the scheduler: %w", err)
+	}
+	e := &engine{
+		cfg: cfg, handler: h, letters: letters, log: cfg.Logger, sampled: sampled(cfg.Logger), metrics: m, began: time.Now(),
+		room: make(chan struct{}, 1), poke: make(chan struct{}, 1),
+		sched: sched, parts: map[topicPartition]*partition{}, byLanes: map[*lane.Partition[entry]]*partition{},
+		workers: map[*worker]struct{}{}, quiet: make(chan struct{}), armed: never,
+		changed: make(chan struct{}), tiers: map[string]*tierTimes{},
+	}
+	// Records without a tenant are in one lane per partition, and these
+	// lanes are not one tenant's.
+	sched.SetTenant(nil, lane.Tenant{Concurrency: -1}, 0)
+	e.applyTable()
+	return e, nil
+}
+
+// never is a time on the engine's clock that does not come.
+const never = time.Duration(1<<63 - 1)
+
+// now is the engine's clock.
+func (e *engine) now() time.Duration { return time.Since(e.began) }
+
+// open begins an assignment of a partition at an offset, or unknownOffset for
+// that of the first record. An assignment that is still open ends.
+func (e *engine) open(tp topicPartition, at begin, generation int32) *partition {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.openLocked(tp, at, generation)
+}
+
+func (e *engine) openLocked(tp topicPartition, at begin, generation int32) *partition {
+	if old := e.parts[tp]; old != nil {
+		e.closeLocked(old)
+	}
+	e.epoch++
+	p := &partition{
+		topicPartition: tp, rule: e.ruleOf(tp.topic), instant: at.instant, end: unknownOffset, committed: unknownOffset,
+		token: Token{Generation: generation, Partition: tp.id, Epoch: e.epoch},
+		lanes: e.sched.Assign(tp.topic, tp.id, int64(e.epoch)),
+	}
+	if at.offset != unknownOffset {
+		p.progress = offset.NewTracker(at.offset)
+	}
+	if !at.fresh {
+		p.committed = at.offset - at.lost
+	}
+	e.parts[tp], e.byLanes[p.lanes] = p, p
+	return p
+}
+
+// close ends assignments without waiting for what is in hand, which then
+// counts for nothing; its handlers' contexts end.
+func (e *engine) close(parts []*partition) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range parts {
+		if e.parts[p.topicPartition] == p {
+			e.closeLocked(p)
+		}
+	}
+}
+
+func (e *engine) closeLocked(p *partition) {
+	p.gone.Store(true)
+	e.sched.Revoke(p.lanes)
+	e.held -= p.held
+	p.held = 0
+	delete(e.parts, p.topicPartition)
+	for w := range e.workers {
+		w.cancel(p, errPartitionGone)
+	}
+	if p.lanes.InHand() == 0 {
+		delete(e.byLanes, p.lanes)
+	}
+	e.signalRoom()
+	e.signalChanged()
+}
+
+// owned returns the open partitions among tps, or all with nil.
+func (e *engine) owned(tps map[string][]int32) []*partition {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var parts []*partition
+	if tps == nil {
+		for _, p := range e.parts {
+			parts = append(parts, p)
+		}
+		return parts
+	}
+	for topic, ids := range tps {
+		for _, id := range ids {
+			if p := e.parts[topicPartition{topic, id}]; p != nil {
+				parts = append(parts, p)
+			}
+		}
+	}
+	return parts
+}
+
+// free says how many records may be admitted; 0 when a bound is reached, and
+// then room gets a token once an eighth of it is free again.
+func (e *engine) free() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	free := e.cfg.MaxRecords - e.sched.Records()
+	if free <= 0 || e.held >= e.cfg.MaxBytes {
+		e.waiting = true
+		return 0
+	}
+	return free
+}
+
+// signalRoom wakes the poll loop if it waits and there is room.
+func (e *engine) signalRoom() {
+	if !e.waiting || e.sched.Records() > e.cfg.MaxRecords-max(e.cfg.MaxRecords/8, 1) || e.held > e.cfg.MaxBytes-e.cfg.MaxBytes/8 {
+		return
+	}
+	e.waiting = false
+	select {
+	case e.room <- struct{}{}:
+	default:
+	}
+}
+
+// signalChanged tells those who drain that they may be done.
+func (e *engine) signalChanged() {
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// ruleOf says where a topic's records have their tenant.
+func (e *engine) ruleOf(topic string) routing.TenantRule {
+	if rt := (*e.routes.Load())[topic]; rt.topic != nil {
+		return rt.topic.TenantRule()
+	}
+	return routing.TenantRule{From: routing.FromKey}
+}
+
+// applyTable takes tiers and placements over from the newest table, also for
+// tenants that have work.
+func (e *engine) applyTable() {
+	routes := make(map[string]*route, len(e.cfg.Topics))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, name := range e.cfg.Topics {
+		routes[name] = e.routeOf(name)
+	}
+	e.routes.Store(&routes)
+	e.wakeOne()
+}
+
+func (e *engine) routeOf(name string) *route {
+	rt := &route{}
+	if e.cfg.Table == nil {
+		return rt
+	}
+	topic, ok := e.cfg.Table.Table().Topic(name)
+	if !ok {
+		return rt
+	}
+	rt.topic = topic
+	rt.tiers = make(map[string]lane.TierID)
+	for _, tier := range topic.TierNames() {
+		t, _ := topic.TierNamed(tier)
+		rt.tiers[tier] = e.sched.SetTier(tier, laneTier(t), e.now())
+	}
+	for _, tenant := range topic.PlacedTenants() {
+		if pl, _ := topic.Placement(tenant); pl.Spread == routing.SpreadKey {
+			if rt.spread == nil {
+				rt.spread = make(map[string]bool)
+			}
+			rt.spread[tenant] = true
+			e.unlock(topic, tenant)
+		}
+	}
+	return rt
+}
+
+// unlock lets the lanes of a tenant that is spread by key run together: its
+// order is per key. A limit of its tier holds.
+func (e *engine) unlock(topic *routing.Topic, tenant string) {
+	if topic.Tier([]byte(tenant)).MaxConcurrency == 0 {
+		e.sched.SetTenant([]byte(tenant), lane.Tenant{Concurrency: -1}, e.now())
+	}
+}
+
+func laneTier(t routing.Tier) lane.Tier {
+	return lane.Tier{
+		Weight: float64(t.Weight), Reserved: t.Reserved,
+		Tenant: lane.Tenant{Concurrency: t.MaxConcurrency, Rate: t.Rate, Burst: float64(t.Burst)},
+	}
+}
+
+// pendingCommits are the partitions whose watermark is not committed.
+func (e *engine) pendingCommits(parts []*partition) map[topicPartition]pendingCommit {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	pending := make(map[topicPartition]pendingCommit)
+	for _, p := range parts {
+		if p.gone.Load() {
+			continue
+		}
+		if c, ok := p.commit(e.sched); ok && c.Offset != p.committed {
+			pending[p.topicPartition] = pendingCommit{p: p, Commit: c}
+		}
+	}
+	return pending
+}
+
+// acknowledged notes that a commit was answered.
+func (e *engine) acknowledged(c pendingCommit) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.p.committed = c.Offset
+}
+
+// left is how many records are in the worker.
+func (e *engine) left() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sched.Records()
+}
+
+// reset begins an open partition anew at a position below the next to admit.
+func (e *engine) reset(tp topicPartition, at int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if p := e.parts[tp]; p != nil && p.progress != nil && at < p.progress.Next() {
+		e.resetLocked(p, at)
+	}
+}

@@ -1,0 +1,118 @@
+package consumer
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+)
+
+// The group's callbacks run one at a time, in the client's goroutine that
+// manages the group; it waits for them, and heartbeats meanwhile. They must not
+// leave the group or close the client: that would wait for them.
+//
+//	assigned:  barrier                                    then the commits are fetched
+//	fetched:   metadata is kept
+//	adjust:    where each partition begins is decided ─▶ open
+//	revoked:   barrier ─▶ drain (only these) ─▶ commit ─▶ close
+//	lost:      barrier ─▶ close; never a commit
+
+func (rt *Runtime) onAssigned(_ context.Context, _ *kgo.Client, assigned map[string][]int32) {
+	rt.barrier.wait()
+	rt.metrics.rebalances.WithLabelValues("assigned").Inc()
+	rt.log.Info("partitions assigned", zap.Any("partitions", assigned))
+}
+
+func (rt *Runtime) onRevoked(_ context.Context, _ *kgo.Client, revoked map[string][]int32) {
+	rt.barrier.wait()
+	parts := rt.engine.owned(revoked)
+	if len(revoked) == 0 || len(parts) == 0 {
+		return
+	}
+	rt.metrics.rebalances.WithLabelValues("revoked").Inc()
+	if !rt.stopped.Load() {
+		rt.handOver(parts)
+	}
+	rt.engine.close(parts)
+	rt.log.Info("partitions revoked", zap.Any("partitions", revoked))
+}
+
+// handOver finishes what it can of partitions that others take over, and
+// commits it.
+func (rt *Runtime) handOver(parts []*partition) {
+	ctx, cancel := rt.drainContext()
+	rt.engine.drain(ctx, parts, 0)
+	cancel()
+	ctx, cancel = context.WithTimeout(context.Background(), commitTimeout)
+	defer cancel()
+	rt.commit(ctx, parts)
+}
+
+func (rt *Runtime) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+	rt.barrier.wait()
+	if len(lost) == 0 {
+		return
+	}
+	rt.metrics.rebalances.WithLabelValues("lost").Inc()
+	rt.engine.close(rt.engine.owned(lost))
+	rt.log.Warn("partitions lost", zap.Any("partitions", lost))
+}
+
+// onOffsetsFetched keeps the metadata of the commits, which adjustOffsets does
+// not get.
+func (rt *Runtime) onOffsetsFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	for i := range resp.Groups {
+		for j := range resp.Groups[i].Topics {
+			t := &resp.Groups[i].Topics[j]
+			for k := range t.Partitions {
+				p := &t.Partitions[k]
+				tp := topicPartition{t.Topic, p.Partition}
+				delete(rt.metadata, tp)
+				if p.Metadata != nil && p.Offset >= 0 {
+					rt.metadata[tp] = *p.Metadata
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// adjustOffsets decides where newly assigned partitions begin, and opens them.
+// The client may call it again for the same partitions when a rebalance comes
+// in between: they are then opened anew, with nothing admitted so far.
+func (rt *Runtime) adjustOffsets(ctx context.Context, fetched map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	begins, err := rt.begins.resolve(ctx, fetched)
+	if err != nil {
+		return nil, fmt.Errorf("deciding where partitions begin: %w", err)
+	}
+	_, generation := rt.client.GroupMetadata()
+	for topic, partitions := range begins {
+		for id, at := range partitions {
+			rt.openAt(topicPartition{topic, id}, at, generation)
+			if at.offset != unknownOffset {
+				fetched[topic][id] = kgo.NewOffset().At(at.offset).WithEpoch(at.epoch)
+			}
+		}
+	}
+	rt.kickCommit()
+	return fetched, nil
+}
+
+func (rt *Runtime) openAt(tp topicPartition, at begin, generation int32) {
+	if at.instant.IsZero() {
+		rt.mu.Lock()
+		at.instant, _ = parseInstant(rt.metadata[tp])
+		rt.mu.Unlock()
+	}
+	rt.engine.open(tp, at, generation)
+	if at.lost > 0 {
+		rt.metrics.lost.WithLabelValues(tp.topic, tp.label()).Add(float64(at.lost))
+		rt.log.Error("records were deleted by retention before they were handled",
+			zap.String("topic", tp.topic), zap.Int32("partition", tp.id),
+			zap.Int64("offset", at.offset), zap.Int64("records", at.lost))
+	}
+}

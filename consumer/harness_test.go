@@ -1,0 +1,301 @@
+package consumer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/tenantlane/tenantlane/consumer"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+const (
+	topic = "orders"
+	group = "billing"
+	// patience bounds waits for what must happen; no test relies on its length.
+	patience = 30 * time.Second
+)
+
+// cluster is an embedded broker with one topic.
+type cluster struct {
+	*kfake.Cluster
+	t        *testing.T
+	producer *kgo.Client
+}
+
+func newCluster(t *testing.T, partitions int32, opts ...kfake.Opt) *cluster {
+	t.Helper()
+	c, err := kfake.NewCluster(append([]kfake.Opt{
+		kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic), kfake.GroupMinSessionTimeout(time.Second),
+	}, opts...)...)
+	if err != nil {
+		t.Fatalf("starting the embedded broker: %v", err)
+	}
+	t.Cleanup(c.Close)
+	producer, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatalf("making a producer: %v", err)
+	}
+	t.Cleanup(producer.Close)
+	return &cluster{Cluster: c, t: t, producer: producer}
+}
+
+// produce writes records and waits for their acknowledgements.
+func (c *cluster) produce(records ...*kgo.Record) {
+	c.t.Helper()
+	if err := c.producer.ProduceSync(c.t.Context(), records...).FirstErr(); err != nil {
+		c.t.Fatalf("producing: %v", err)
+	}
+}
+
+// sequence makes n records of each tenant in one partition, interleaved, whose
+// values count from 1 per tenant.
+func sequence(partition int32, n int, tenants ...string) []*kgo.Record {
+	var records []*kgo.Record
+	for seq := 1; seq <= n; seq++ {
+		for _, tenant := range tenants {
+			records = append(records, record(partition, tenant, strconv.Itoa(seq)))
+		}
+	}
+	return records
+}
+
+func record(partition int32, key, value string) *kgo.Record {
+	return &kgo.Record{Topic: topic, Partition: partition, Key: []byte(key), Value: []byte(value)}
+}
+
+// config is the least a worker needs, with a fast group protocol.
+func (c *cluster) config() consumer.Config {
+	return consumer.Config{
+		Group: group, Topics: []string{topic}, CommitInterval: 20 * time.Millisecond,
+		KafkaOpts: c.kafkaOpts(),
+	}
+}
+
+func (c *cluster) kafkaOpts() []kgo.Opt {
+	return []kgo.Opt{
+		kgo.SeedBrokers(c.ListenAddrs()...), kgo.HeartbeatInterval(50 * time.Millisecond),
+		kgo.SessionTimeout(5 * time.Second), kgo.FetchMaxWait(50 * time.Millisecond),
+		kgo.MetadataMinAge(50 * time.Millisecond),
+	}
+}
+
+// committed returns a partition's committed offset, or -1.
+func (c *cluster) committed(partition int32) int64 {
+	info := c.GroupInfo(group)
+	if info == nil {
+		return -1
+	}
+	commit, ok := info.Commits[topic][partition]
+	if !ok {
+		return -1
+	}
+	return commit.Offset
+}
+
+// waitCommitted waits until a partition's committed offset is at least at.
+func (c *cluster) waitCommitted(partition int32, at int64) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	_, err := c.WaitGroupInfo(ctx, group, func(*kfake.GroupInfo) bool { return false })
+	_ = err
+	if got := c.committed(partition); got < at {
+		c.t.Fatalf("partition %d: committed %d, want %d", partition, got, at)
+	}
+}
+
+// worker is a Runtime that runs until the test ends, or is stopped or killed.
+type worker struct {
+	*consumer.Runtime
+	t      *testing.T
+	cancel context.CancelFunc
+	done   chan error
+	wire   *wire
+}
+
+func (c *cluster) start(cfg consumer.Config, h consumer.Handler) *worker {
+	c.t.Helper()
+	w := &worker{t: c.t, done: make(chan error, 1), wire: &wire{}}
+	cfg.KafkaOpts = append(cfg.KafkaOpts, kgo.Dialer(w.wire.dial))
+	rt, err := consumer.New(cfg, h)
+	if err != nil {
+		c.t.Fatalf("New: %v", err)
+	}
+	w.Runtime = rt
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel = cancel
+	go func() { w.done <- rt.Run(ctx) }()
+	c.t.Cleanup(func() {
+		cancel()
+		rt.StopNow()
+		<-w.done
+		close(w.done)
+	})
+	return w
+}
+
+// stop drains the worker and returns Run's error.
+func (w *worker) stop() error {
+	w.t.Helper()
+	w.cancel()
+	return w.wait()
+}
+
+func (w *worker) wait() error {
+	w.t.Helper()
+	select {
+	case err := <-w.done:
+		w.done <- err
+		return err
+	case <-time.After(patience):
+		w.t.Fatal("Run did not return")
+		return nil
+	}
+}
+
+// kill cuts the worker off the network and stops it: what it did not commit is
+// not committed, and it does not leave the group.
+func (w *worker) kill() {
+	w.t.Helper()
+	w.wire.cut()
+	w.StopNow()
+	_ = w.wait()
+}
+
+// wire is a network that can be cut.
+type wire struct {
+	mu sync.Mutex
+	// guards the fields below
+	dead  bool
+	conns []net.Conn
+}
+
+var errCut = errors.New("the wire is cut")
+
+func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dead {
+		conn.Close()
+		return nil, errCut
+	}
+	w.conns = append(w.conns, conn)
+	return conn, nil
+}
+
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dead = true
+	for _, conn := range w.conns {
+		conn.Close()
+	}
+}
+
+// journal notes what handlers handled.
+type journal struct {
+	mu sync.Mutex
+	// guards the fields below
+	entries []handling
+	changed chan struct{}
+}
+
+type handling struct {
+	tenant, value string
+	partition     int32
+	offset        int64
+	attempt       int
+}
+
+func newJournal() *journal { return &journal{changed: make(chan struct{})} }
+
+func (j *journal) handle(_ context.Context, r *consumer.Record) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.entries = append(j.entries, handling{string(r.Tenant), string(r.Value), r.Partition, r.Offset, r.Attempt})
+	close(j.changed)
+	j.changed = make(chan struct{})
+	return nil
+}
+
+func (j *journal) all() []handling {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return append([]handling(nil), j.entries...)
+}
+
+// wait waits until ok is true of what was handled.
+func (j *journal) wait(t *testing.T, what string, ok func([]handling) bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		j.mu.Lock()
+		good, changed, n := ok(j.entries), j.changed, len(j.entries)
+		j.mu.Unlock()
+		if good {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("timed out waiting for %s; %d handled", what, n)
+		}
+	}
+}
+
+// waitFor waits until n different records were handled.
+func (j *journal) waitFor(t *testing.T, n int) {
+	t.Helper()
+	j.wait(t, fmt.Sprintf("%d records", n), func(all []handling) bool { return distinct(all) >= n })
+}
+
+func distinct(all []handling) int {
+	seen := make(map[[2]int64]bool)
+	for _, h := range all {
+		seen[[2]int64{int64(h.partition), h.offset}] = true
+	}
+	return len(seen)
+}
+
+// assertOrder fails unless each record was first handled after those before it
+// in its partition and tenant, and none is missing up to n per tenant.
+func assertOrder(t *testing.T, all []handling) {
+	t.Helper()
+	type key struct {
+		tenant    string
+		partition int32
+	}
+	last := make(map[key]int)
+	for _, h := range all {
+		seq, err := strconv.Atoi(h.value)
+		if err != nil {
+			continue
+		}
+		k := key{h.tenant, h.partition}
+		if seq <= last[k] {
+			continue // a repeat
+		}
+		if seq != last[k]+1 {
+			t.Fatalf("tenant %s partition %d: %d handled after %d", h.tenant, h.partition, seq, last[k])
+		}
+		last[k] = seq
+	}
+}

@@ -1,0 +1,94 @@
+package consumer
+
+import (
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tenantlane/tenantlane/consumer/lane"
+	"github.com/tenantlane/tenantlane/consumer/offset"
+	"github.com/tenantlane/tenantlane/partitioner/routing"
+)
+
+type topicPartition struct {
+	topic string
+	id    int32
+}
+
+// partition is one assignment of a partition. All but the first block is
+// guarded by the engine's lock.
+type partition struct {
+	topicPartition
+	token   Token
+	rule    routing.TenantRule
+	instant time.Time // the group's start instant, carried on in each commit; zero: none
+	lanes   *lane.Partition[entry]
+	gone    atomic.Bool // taken away: what is still in hand counts for nothing
+
+	progress  *offset.Tracker // nil until it is known where the partition begins
+	end       int64           // high watermark, as of the last fetch; unknownOffset before
+	committed int64           // last acknowledged offset, or unknownOffset
+	stopped   error           // why nothing more is admitted
+	held      int64           // bytes that its records keep in memory
+	handled   uint64          // records done
+}
+
+// commit is what is to be committed of p now; false while that is unknown.
+func (p *partition) commit(sched *lane.Scheduler[entry]) (offset.Commit, bool) {
+	if p.progress == nil {
+		return offset.Commit{}, false
+	}
+	limit := offset.Limit{}
+	var behind []offset.Lane
+	for _, b := range sched.Behind(p.lanes, limit.Want(), nil) {
+		behind = append(behind, offset.Lane(b))
+	}
+	return p.progress.Commit(offset.Identity{}, behind, limit), true
+}
+
+// entry is a record in a lane. Until it is copied it pins the fetch that it
+// came with.
+type entry struct {
+	rec *kgo.Record
+	in  *arrival
+}
+
+// arrival is what records of one partition that were fetched together have in
+// common. The bytes of a fetch are held until its last record is done or
+// copied; copies are held one by one.
+type arrival struct {
+	at     time.Duration // on the engine's clock
+	bytes  int64         // of all records; not used for copies
+	left   int           // records that still pin the fetch
+	held   bool          // bytes are charged
+	copies bool          // these records are copies
+}
+
+// recordOverhead is what a record costs in memory beside its fields' bytes:
+// the client's struct and its place in a lane.
+const recordOverhead = 256
+
+// size is what a record is charged against MaxBytes.
+func size(r *kgo.Record) int64 {
+	n := recordOverhead + len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		n += 64 + len(r.Headers[i].Key) + len(r.Headers[i].Value)
+	}
+	return int64(n)
+}
+
+// freed is how many bytes become free when an item is done or copied.
+func (in *arrival) freed(it *lane.Item[entry]) int64 {
+	if in.copies {
+		return int64(it.Bytes)
+	}
+	if in.left--; in.left == 0 {
+		return in.bytes
+	}
+	return 0
+}
+
+// label is the partition's number as a metric's label.
+func (tp topicPartition) label() string { return strconv.Itoa(int(tp.id)) }

@@ -1,0 +1,120 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+)
+
+// pollPause is how long the loop waits after a poll that brought errors only:
+// the client returns some of them as fast as it is polled.
+const pollPause = 200 * time.Millisecond
+
+// poll fetches and admits until ctx ends or the runtime is hurried. It never
+// waits for a worker: at a bound it polls no more, and nothing that was fetched
+// is thrown away. The client heartbeats by itself meanwhile.
+func (rt *Runtime) poll(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(rt.hurry, cancel)()
+	var a admission
+	for ctx.Err() == nil {
+		rt.polled.Store(time.Now().UnixNano())
+		free := rt.engine.free()
+		if free == 0 {
+			select {
+			case <-ctx.Done():
+			case <-rt.engine.room:
+			}
+			continue
+		}
+		recreated, errs, records := rt.round(ctx, &a, free)
+		if len(recreated) > 0 {
+			rt.readd(recreated)
+		}
+		if errs > 0 && records == 0 {
+			pause(ctx, pollPause)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// round polls once and admits what came. Callbacks of the group wait for its
+// end.
+func (rt *Runtime) round(ctx context.Context, a *admission, free int) (recreated []string, errs, records int) {
+	poll := rt.barrier.enter(ctx)
+	defer rt.barrier.leave()
+	fetches := rt.client.PollRecords(poll, free)
+	for i := range fetches {
+		for j := range fetches[i].Topics {
+			topic := &fetches[i].Topics[j]
+			for k := range topic.Partitions {
+				fp := &topic.Partitions[k]
+				if fp.Err != nil && poll.Err() == nil {
+					errs++
+					if rt.fetchError(topic.Topic, fp) {
+						recreated = append(recreated, topic.Topic)
+					}
+				}
+				records += len(fp.Records)
+				rt.engine.admit(a, topic.Topic, fp)
+			}
+		}
+	}
+	return recreated, errs, records
+}
+
+// fetchError notes an error of a poll. It is true when the topic was deleted
+// and made again, which the client does not get over by itself.
+func (rt *Runtime) fetchError(topic string, fp *kgo.FetchPartition) (recreated bool) {
+	if errors.Is(fp.Err, kgo.ErrClientClosed) || errors.Is(fp.Err, context.Canceled) {
+		return false
+	}
+	rt.metrics.fetchErrs.WithLabelValues(errorLabel(fp.Err)).Inc()
+	rt.engine.sampled.Error("fetching", zap.String("topic", topic), zap.Int32("partition", fp.Partition), zap.Error(fp.Err))
+	if loss, ok := errors.AsType[*kgo.ErrDataLoss](fp.Err); ok {
+		rt.engine.reset(topicPartition{loss.Topic, loss.Partition}, loss.ResetTo)
+	}
+	return errors.Is(fp.Err, kerr.UnknownTopicID)
+}
+
+// readd makes the client forget topics that were deleted and made again, and
+// consume them anew. The group rebalances.
+func (rt *Runtime) readd(topics []string) {
+	rt.log.Warn("topics were made again: consuming them anew", zap.Strings("topics", topics))
+	rt.client.PurgeTopicsFromConsuming(topics...)
+	rt.client.AddConsumeTopics(topics...)
+}
+
+// errorLabel is a bounded name of an error.
+func errorLabel(err error) string {
+	if ke, ok := errors.AsType[*kerr.Error](err); ok {
+		return ke.Message
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case isType[*kgo.ErrDataLoss](err):
+		return "data_loss"
+	case isType[*kgo.ErrGroupSession](err):
+		return "group_session"
+	}
+	return "other"
+}
+
+func isType[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}

@@ -1,0 +1,88 @@
+package consumer
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Record is one record as a handler sees it: the client's record with what
+// the runtime knows about it. It, and the memory behind it, is the handler's
+// until the handler returns; Clone what has to live longer.
+type Record struct {
+	*kgo.Record
+	Tenant  []byte // whose record it is; nil for a record without a tenant
+	Attempt int    // 1 at the first handling by this process, then 2, 3, …
+	Token   Token  // for applications that fence their own writes
+}
+
+// Token says by whose right a record is handled. Of two workers that handle
+// the same partition, the one with the higher generation owns it: a store
+// that keeps the highest generation it has seen per partition and refuses
+// lower ones keeps a late worker out.
+type Token struct {
+	Generation int32  // of the consumer group, at assignment
+	Partition  int32  // of the record's topic
+	Epoch      uint64 // of the assignment within this process, ascending
+}
+
+// Clone returns a copy that shares no memory with r and stays valid after the
+// handler has returned.
+func (r *Record) Clone() *Record {
+	c := *r
+	c.Record = copyRecord(r.Record)
+	c.Tenant = bytes.Clone(r.Tenant)
+	return &c
+}
+
+// Handler handles one record. Records of one lane come one at a time and in
+// offset order; those of different lanes run together. A nil error ends the
+// record. An error is retried as Config.Retry says, unless it is made by
+// Skip, RetryAfter or Permanent. A panic counts as an error. The context ends
+// at the handler's deadline, and at once when the runtime stops now.
+type Handler func(ctx context.Context, r *Record) error
+
+// Committed is one partition's committed offset: everything below it is done.
+type Committed struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+}
+
+// copyRecord copies r out of its fetch. A record that is kept pins the whole
+// response it came in, and the slab of its batch's records, so what has to
+// wait is copied: one allocation for the bytes, one for the record, one for
+// headers if there are any.
+func copyRecord(r *kgo.Record) *kgo.Record {
+	c := *r
+	c.Headers = slices.Clone(r.Headers)
+	buf := make([]byte, 0, payload(r))
+	buf, c.Key = appendField(buf, r.Key)
+	buf, c.Value = appendField(buf, r.Value)
+	for i := range c.Headers {
+		buf, c.Headers[i].Value = appendField(buf, r.Headers[i].Value)
+	}
+	return &c
+}
+
+// payload is the size of the byte fields that copyRecord copies.
+func payload(r *kgo.Record) int {
+	n := len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		n += len(r.Headers[i].Value)
+	}
+	return n
+}
+
+// appendField appends b to buf and returns the part of buf that holds it. A
+// nil b stays nil: a null value is a tombstone, not an empty value.
+func appendField(buf, b []byte) (grown, field []byte) {
+	if b == nil {
+		return buf, nil
+	}
+	at := len(buf)
+	buf = append(buf, b...)
+	return buf, buf[at:len(buf):len(buf)]
+}

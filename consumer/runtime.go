@@ -1,0 +1,233 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/plugin/kzap"
+	"go.uber.org/zap"
+)
+
+const (
+	// startTimeout bounds the look at brokers and topics when Run begins.
+	startTimeout = 15 * time.Second
+	// commitTimeout bounds one commit, and leaving the group.
+	commitTimeout = 5 * time.Second
+	// handlerGrace is how long handlers have to return once their contexts
+	// have ended.
+	handlerGrace = time.Second
+)
+
+var (
+	// ErrTopicMissing is wrapped by Run's error when a topic does not exist.
+	ErrTopicMissing = errors.New("topic does not exist")
+	// ErrAlreadyRun is Run's error when it is called a second time.
+	ErrAlreadyRun = errors.New("a Runtime runs once")
+)
+
+// Runtime consumes topics as a member of a group and handles each tenant's
+// records in order. Make it with New, then call Run.
+type Runtime struct {
+	cfg     Config
+	engine  *engine
+	metrics *metrics
+	log     *zap.Logger
+
+	client  *kgo.Client
+	begins  *beginnings
+	barrier barrier
+	polled  atomic.Int64  // when the poll loop last came round, Unix nanoseconds
+	kick    chan struct{} // a token makes the committer commit at once
+	turn    chan struct{} // held by who commits: one commit at a time
+	hurry   context.Context
+	stopNow context.CancelFunc
+	once    atomic.Bool
+	stopped atomic.Bool // the workers have ended: nothing more to drain
+
+	registered []prometheus.Collector
+
+	mu sync.Mutex
+	// guards metadata
+	metadata map[topicPartition]string // of the commits last fetched
+}
+
+// New checks the configuration and makes a Runtime. Nothing is connected yet.
+// The error names the field that is wrong.
+func New(cfg Config, h Handler) (*Runtime, error) {
+	if h == nil {
+		return nil, errors.New("consumer.New: the handler is nil")
+	}
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	rt := &Runtime{
+		cfg: cfg, metrics: newMetrics(), log: cfg.Logger.With(zap.String("group", cfg.Group)),
+		kick: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+		metadata: map[topicPartition]string{},
+	}
+	rt.cfg.Logger = rt.log
+	rt.hurry, rt.stopNow = context.WithCancel(context.Background())
+	rt.polled.Store(time.Now().UnixNano())
+	var err error
+	if rt.engine, err = newEngine(&rt.cfg, h, rt.metrics, rt.produce); err != nil {
+		return nil, err
+	}
+	if err := kgo.ValidateOpts(rt.clientOpts()...); err != nil {
+		return nil, fmt.Errorf("consumer.Config: KafkaOpts: %w", err)
+	}
+	return rt, rt.register()
+}
+
+// clientOpts are defaults that KafkaOpts may change, KafkaOpts, and what the
+// runtime depends on.
+func (rt *Runtime) clientOpts() []kgo.Opt {
+	return slices.Concat([]kgo.Opt{
+		// An idle partition's long poll delays what becomes fetchable behind
+		// it: 3.5 s were measured at the client's default of 5 s.
+		kgo.FetchMaxWait(250 * time.Millisecond),
+		kgo.WithLogger(kzap.New(rt.log.Named("kgo"), kzap.Level(kgo.LogLevelWarn))),
+	}, rt.cfg.KafkaOpts, []kgo.Opt{
+		kgo.ConsumerGroup(rt.cfg.Group),
+		kgo.ConsumeTopics(rt.cfg.Topics...),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.RebalanceTimeout(rt.cfg.RebalanceTimeout),
+		kgo.DisableAutoCommit(),
+		// Without them a transaction's markers at the end of a partition
+		// leave a lag that never goes.
+		kgo.KeepControlRecords(),
+		kgo.OnPartitionsAssigned(rt.onAssigned),
+		kgo.OnPartitionsRevoked(rt.onRevoked),
+		kgo.OnPartitionsLost(rt.onLost),
+		kgo.OnOffsetsFetched(rt.onOffsetsFetched),
+		kgo.AdjustFetchOffsetsFn(rt.adjustOffsets),
+	})
+}
+
+// Run consumes until ctx ends. Then it drains: what is in the worker is
+// handled, within Config.DrainTimeout, progress is committed, and the group is
+// left. StopNow cuts that short. It returns nil after a stop that was asked
+// for, ErrStuckHandler if handlers did not return, and an error when brokers
+// or topics cannot be reached at the start. A Runtime runs once.
+func (rt *Runtime) Run(ctx context.Context) error {
+	if rt.once.Swap(true) {
+		return ErrAlreadyRun
+	}
+	defer rt.stopNow()
+	defer rt.unregister()
+	client, err := kgo.NewClient(rt.clientOpts()...)
+	if err != nil {
+		return fmt.Errorf("making the Kafka client: %w", err)
+	}
+	rt.client = client
+	rt.begins = newBeginnings(kadm.NewClient(client), &rt.cfg)
+	if err := rt.check(ctx); err != nil {
+		rt.stopped.Store(true)
+		rt.leave()
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	group.Go(func() { rt.engine.clock(background) })
+	group.Go(func() { rt.commitLoop(background) })
+	group.Go(func() { rt.followTable(background) })
+	rt.engine.start(rt.hurry)
+	rt.poll(ctx)
+	err = rt.drainAll()
+	cancel()
+	group.Wait()
+	rt.finalCommit()
+	rt.leave()
+	return err
+}
+
+// StopNow makes Run return soon: handlers' contexts end at once, and what they
+// leave undone is handled again by whoever consumes next. Safe at any time,
+// from any goroutine.
+func (rt *Runtime) StopNow() { rt.stopNow() }
+
+// check makes sure that brokers answer and topics exist.
+func (rt *Runtime) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	stop := context.AfterFunc(rt.hurry, cancel)
+	defer stop()
+	topics, err := rt.begins.admin.ListTopics(ctx, rt.cfg.Topics...)
+	if err != nil {
+		return fmt.Errorf("asking brokers for topics %v: %w", rt.cfg.Topics, err)
+	}
+	for _, name := range rt.cfg.Topics {
+		if !topics.Has(name) {
+			return fmt.Errorf("topic %s: %w", name, ErrTopicMissing)
+		}
+	}
+	return nil
+}
+
+// drainAll finishes what is in the worker, and ends the workers.
+func (rt *Runtime) drainAll() error {
+	ctx, cancel := rt.drainContext()
+	defer cancel()
+	rt.engine.drain(ctx, rt.engine.owned(nil), 0)
+	if n := rt.engine.left(); n > 0 {
+		rt.log.Warn("stopping with records unfinished: they will be handled again", zap.Int("records", n))
+	}
+	err := rt.engine.stop(rt.stopNow, handlerGrace)
+	rt.stopped.Store(true)
+	return err
+}
+
+// drainContext ends at the drain deadline, or when the stop is hurried.
+func (rt *Runtime) drainContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(rt.hurry, max(rt.cfg.DrainTimeout, 0))
+}
+
+func (rt *Runtime) finalCommit() {
+	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
+	defer cancel()
+	rt.commit(ctx, rt.engine.owned(nil))
+}
+
+// leave leaves the group and closes the client, also when no broker answers.
+func (rt *Runtime) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
+	defer cancel()
+	if err := rt.client.LeaveGroupContext(ctx); err != nil {
+		rt.log.Warn("leaving the group", zap.Error(err))
+	}
+	rt.client.Close()
+	rt.engine.close(rt.engine.owned(nil))
+}
+
+// produce is the engine's letterbox. The write outlives a stop's contexts: it
+// ends when the client is closed.
+func (rt *Runtime) produce(letter *kgo.Record, done func(error)) {
+	rt.client.Produce(context.Background(), letter, func(_ *kgo.Record, err error) { done(err) })
+}
+
+// followTable applies the table's changes to tenants that have work.
+func (rt *Runtime) followTable(ctx context.Context) {
+	if rt.cfg.Table == nil {
+		return
+	}
+	for {
+		changed := rt.cfg.Table.Changed()
+		rt.engine.applyTable()
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}

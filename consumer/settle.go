@@ -1,0 +1,211 @@
+package consumer
+
+import (
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/tenantlane/tenantlane/consumer/lane"
+)
+
+var errGoexit = errors.New("handler ended its goroutine")
+
+// take settles what w has done and gives it more, waiting for it if need be.
+// It is false when w is to end.
+func (e *engine) take(w *worker) bool {
+	var todo []func()
+	e.mu.Lock()
+	if w.running {
+		todo = e.settle(w)
+	}
+	for {
+		if e.stopping || w.stuck {
+			e.endWorker(w)
+			e.mu.Unlock()
+			run(todo)
+			return false
+		}
+		if e.grant(w) {
+			e.mu.Unlock()
+			run(todo)
+			return true
+		}
+		e.idle = append(e.idle, w)
+		e.mu.Unlock()
+		run(todo)
+		todo = nil
+		<-w.wake
+		e.mu.Lock()
+	}
+}
+
+// run does what must not be done under the lock.
+func run(todo []func()) {
+	for _, f := range todo {
+		f()
+	}
+}
+
+// grant takes runnable lanes for w, and passes the word on if there are more.
+func (e *engine) grant(w *worker) bool {
+	now := e.now()
+	n := e.sched.Take(now, takeMost, &w.batch)
+	e.rearm(now, n)
+	if n == 0 {
+		return false
+	}
+	w.parts = w.parts[:0]
+	for i := range w.batch.Grants {
+		w.parts = append(w.parts, e.byLanes[w.batch.Grants[i].Partition()])
+	}
+	w.results = w.results[:0]
+	w.claimed.Store(0)
+	w.running, w.upTo = true, n
+	if e.sched.Runnable() > 0 {
+		e.wakeOne()
+	}
+	return true
+}
+
+// settle notes what became of w's grants.
+func (e *engine) settle(w *worker) (todo []func()) {
+	w.running = false
+	now := e.now()
+	for i := range min(len(w.results), w.upTo) {
+		g, p, r := &w.batch.Grants[i], w.parts[i], &w.results[i]
+		res, after := e.judgeGrant(g, p, r)
+		e.observe(g, r)
+		if !e.sched.Release(g, res, now) {
+			e.forget(p)
+			continue
+		}
+		p.handled += uint64(r.done)
+		for j := range r.done {
+			e.hold(p, -g.Items[j].Rec.in.freed(&g.Items[j]))
+		}
+		if after != nil {
+			todo = append(todo, after)
+		}
+	}
+	e.signalRoom()
+	if e.draining > 0 {
+		e.signalChanged()
+	}
+	return todo
+}
+
+// forget drops a closed partition once nothing of it is in hand.
+func (e *engine) forget(p *partition) {
+	if p.lanes.InHand() == 0 {
+		delete(e.byLanes, p.lanes)
+	}
+}
+
+// observe feeds the histograms and the mean.
+func (e *engine) observe(g *lane.Grant[entry], r *result) {
+	n := r.done
+	if r.outcome.verdict != verdictDone {
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	tier := g.Tier()
+	t := e.tiers[tier]
+	if t == nil {
+		t = &tierTimes{}
+		e.tiers[tier] = t
+	}
+	each := r.busy.Seconds() / float64(n)
+	t.handler.observe(each, uint64(n))
+	t.queue.observe(r.queued.Seconds(), 1)
+	e.mean += (each - e.mean) * min(float64(n)/64, 0.5)
+	e.slow.Store(e.mean > slow)
+	e.cheap.Store(e.mean < cheap)
+}
+
+// slow is the mean handler time, in seconds, above which records are copied
+// when they are admitted: it is a hundred times what a copy of 1 KiB takes.
+const slow = 50e-6
+
+// judgeGrant says how the lane goes on, and what is to be done about it after
+// the lock is released.
+func (e *engine) judgeGrant(g *lane.Grant[entry], p *partition, r *result) (lane.Result, func()) {
+	res := lane.Result{Done: r.done, Busy: r.busy}
+	if r.outcome.verdict == verdictDone || r.outcome.verdict == verdictAborted || p.gone.Load() {
+		return res, nil
+	}
+	it := &g.Items[r.done]
+	f := failure{p: p, in: it.Rec, bytes: it.Bytes, attempts: r.attempts, err: r.outcome.err}
+	switch r.outcome.verdict {
+	case verdictRetryAfter:
+		res.Outcome, res.Delay, res.Uncounted = lane.Retry, r.outcome.after, true
+		return res, func() { e.logRetry(&f, r.outcome.after) }
+	case verdictRetry:
+		if e.cfg.Retry.Attempts == 0 || r.attempts < e.cfg.Retry.Attempts {
+			delay := e.cfg.Retry.backoff(r.attempts)
+			res.Outcome, res.Delay = lane.Retry, delay
+			return res, func() { e.logRetry(&f, delay) }
+		}
+	}
+	if r.outcome.verdict == verdictDeadLetter || e.cfg.Retry.Exhausted == DeadLetter {
+		res.Outcome = lane.Hold
+		f.lane = g.Ref()
+		return res, func() { e.post(&f) }
+	}
+	res.Outcome = lane.Park
+	return res, func() { e.logPark(&f) }
+}
+
+// failure is a record that was not handled.
+type failure struct {
+	p        *partition
+	in       entry
+	bytes    int32
+	attempts int
+	err      error
+	lane     lane.Ref[entry] // held for its dead letter
+}
+
+// post writes a dead letter; its lane is held until it is acknowledged, and
+// goes on then. A write that failed is repeated by the clock.
+func (e *engine) post(f *failure) {
+	r := f.in.rec
+	letter := deadLetter(r, e.cfg.DeadLetterTopic(r.Topic), e.cfg.Group, f.attempts, f.err)
+	e.letters(letter, func(err error) { e.posted(f, err) })
+}
+
+func (e *engine) posted(f *failure, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err != nil {
+		e.metrics.deadErrs.WithLabelValues(f.p.topic).Inc()
+		e.log.Error("writing a dead letter", f.fields(zap.NamedError("cause", f.err), zap.Error(err))...)
+		e.failed = append(e.failed, failedLetter{f, e.now() + e.cfg.Retry.Max})
+		e.rearmAt(e.now() + e.cfg.Retry.Max)
+		return
+	}
+	if !e.sched.Unhold(f.lane, 1) {
+		return // the partition was taken away: whoever has it now repeats it
+	}
+	f.p.handled++
+	e.hold(f.p, -f.in.in.freed(&lane.Item[entry]{Rec: f.in, Bytes: f.bytes}))
+	e.metrics.deadLetters.WithLabelValues(f.p.topic).Inc()
+	e.log.Warn("record dead-lettered", f.fields(zap.Int("attempts", f.attempts), zap.Error(f.err))...)
+	e.wakeOne()
+	e.signalRoom()
+	e.signalChanged()
+}
+
+// failedLetter is a dead letter to write again.
+type failedLetter struct {
+	*failure
+	due time.Duration
+}
+
+func (f *failure) fields(more ...zap.Field) []zap.Field {
+	r := f.in.rec
+	return append(more, zap.String("topic", r.Topic), zap.Int32("partition", r.Partition), zap.Int64("offset", r.Offset),
+		zap.ByteString("tenant", tenantOf(f.p, r)))
+}

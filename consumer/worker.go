@@ -1,0 +1,175 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/tenantlane/tenantlane/consumer/lane"
+	"github.com/tenantlane/tenantlane/partitioner"
+)
+
+const (
+	// laneTime is how long a worker stays with one lane.
+	laneTime = time.Millisecond
+	// cheapRun is how many records are handled between two looks at the
+	// clock while a look would cost about as much as a handling.
+	cheapRun = 16
+	// cheap is the mean handler time, in seconds, below which that is so.
+	cheap = 2e-6
+	// takeMost is the most lanes that a worker takes at a time.
+	takeMost = 64
+)
+
+// worker is one of the goroutines that run handlers. What it takes is its own
+// until it settles, but for grants that it has not claimed yet: when a handler
+// turns out to be slow, the clock gives those back.
+type worker struct {
+	e    *engine
+	wake chan struct{} // a token when there may be work, or the end
+
+	batch   lane.Batch[entry]
+	parts   []*partition // of batch.Grants
+	results []result     // of the grants that were run
+	record  Record
+
+	claimed atomic.Int32                   // grants begun, or given back
+	since   atomic.Int64                   // when the running handling began, on the engine's clock; 0: none runs
+	ctx     atomic.Pointer[handlerContext] // of the running handling
+	part    atomic.Pointer[partition]      // of the running handling
+
+	// guarded by engine.mu:
+	running bool          // between taking and settling
+	upTo    int           // grants from here on were given back
+	late    time.Duration // since, of the handling whose deadline has passed
+	stuck   bool          // its slot was given back; it ends when it settles
+}
+
+// result is what became of a grant.
+type result struct {
+	done     int
+	skipped  int
+	attempts int     // handlings of the record after the done ones
+	outcome  outcome // of it; verdictDone: it was not handled, or aborted
+	busy     time.Duration
+	queued   time.Duration // how long the first record waited
+}
+
+// run works until the engine stops or the worker's slot was given away.
+func (w *worker) run() {
+	ended := false
+	defer func() {
+		if !ended { // runtime.Goexit in a handler
+			w.e.bury(w)
+		}
+	}()
+	for w.e.take(w) {
+		for {
+			i := int(w.claimed.Add(1)) - 1
+			if i >= len(w.batch.Grants) {
+				break
+			}
+			w.results = append(w.results, result{})
+			w.runGrant(&w.batch.Grants[i], w.parts[i], &w.results[i])
+		}
+		w.since.Store(0)
+	}
+	ended = true
+}
+
+// runGrant handles records of one lane, one after the other, until one is not
+// done or the lane has had its time.
+func (w *worker) runGrant(g *lane.Grant[entry], p *partition, r *result) {
+	begin := w.e.now()
+	r.queued = begin - g.Items[0].Rec.in.at
+	w.part.Store(p)
+	w.begin(begin)
+	w.handle(g, p, r, begin)
+	r.busy = w.e.now() - begin
+}
+
+// begin notes that a handling begins, and renews a context that has ended.
+func (w *worker) begin(now time.Duration) {
+	ctx := w.ctx.Load()
+	if ctx == nil || ctx.Context.Err() != nil {
+		ctx = newHandlerContext(w.e.ctx)
+		w.ctx.Store(ctx)
+	}
+	if w.e.cfg.HandlerTimeout > 0 {
+		ctx.until.Store(w.e.began.Add(now + w.e.cfg.HandlerTimeout).UnixNano())
+	}
+	w.since.Store(int64(now))
+}
+
+func (w *worker) handle(g *lane.Grant[entry], p *partition, r *result, begin time.Duration) {
+	defer w.recover(r)
+	r.attempts = g.Attempt
+	look := 1
+	if w.e.cheap.Load() {
+		look = cheapRun
+	}
+	for r.done < len(g.Items) && !p.gone.Load() {
+		r.attempts++
+		out := w.handleOne(g.Items[r.done].Rec, p, r.attempts)
+		if out.verdict != verdictDone && out.verdict != verdictSkip {
+			r.outcome = out
+			return
+		}
+		if out.verdict == verdictSkip {
+			r.skipped++
+		}
+		r.done++
+		r.attempts = 0
+		if r.done%look == 0 {
+			now := w.e.now()
+			if now-begin >= laneTime {
+				return
+			}
+			w.begin(now)
+		}
+	}
+}
+
+func (w *worker) handleOne(in entry, p *partition, attempt int) outcome {
+	tenant, ok := partitioner.TenantOf(p.rule, in.rec)
+	if !ok {
+		tenant = nil
+		if w.e.cfg.NoTenant == NoTenantDeadLetter {
+			return outcome{verdict: verdictDeadLetter, err: ErrNoTenant}
+		}
+	}
+	w.record = Record{Record: in.rec, Tenant: tenant, Attempt: attempt, Token: p.token}
+	ctx := w.ctx.Load()
+	err := w.e.handler(ctx, &w.record)
+	if err == nil {
+		return outcome{}
+	}
+	if ctx.Context.Err() != nil && !errors.Is(context.Cause(ctx.Context), context.DeadlineExceeded) {
+		return outcome{verdict: verdictAborted, err: err} // the stop is no fault of the record
+	}
+	out := judge(err)
+	if out.verdict == verdictSkip {
+		w.e.logSkip(p, &w.record, err)
+	}
+	return out
+}
+
+// recover turns a panic into the error of the record that was being handled.
+func (w *worker) recover(r *result) {
+	if v := recover(); v != nil {
+		r.outcome = outcome{verdict: verdictRetry, err: &PanicError{Value: v, Stack: debug.Stack()}}
+	}
+}
+
+// backoff is the wait before the attempt after the given number of failed ones:
+// drawn evenly from the upper half of min(Max, Min·2^(failed−1)).
+func (r *Retry) backoff(failed int) time.Duration {
+	d := r.Max
+	if shift := failed - 1; shift < 62 && r.Min <= r.Max>>shift {
+		d = r.Min << shift
+	}
+	return d - time.Duration(rand.Int64N(int64(d/2)+1))
+}
