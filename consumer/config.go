@@ -67,6 +67,10 @@ type Config struct {
 	// brokers, TLS, SASL, client id. Options that this Config covers, and
 	// those that change how a group commits or balances, are overridden.
 	KafkaOpts []kgo.Opt
+	// OnAssign, if not nil, is called with the partitions that the worker was
+	// given, before the first record of any of them is handled, and with none
+	// when a rebalance gave it nothing new. It holds up the group: be quick.
+	OnAssign func([]Assigned)
 	// OnCommit, if not nil, is called after each acknowledged commit with
 	// what was committed, from one goroutine at a time. A slow one delays
 	// commits.

@@ -57,3 +57,10 @@ func (e *engine) parkedKeys(p *partition, tenant []byte) [][]byte {
 	})
 	return keys
 }
+
+// Partitions is how many partitions the worker owns.
+func (rt *Runtime) Partitions() int {
+	rt.engine.mu.Lock()
+	defer rt.engine.mu.Unlock()
+	return len(rt.engine.parts)
+}

@@ -23,6 +23,15 @@ func (rt *Runtime) onAssigned(_ context.Context, _ *kgo.Client, assigned map[str
 	rt.barrier.wait()
 	rt.metrics.rebalances.WithLabelValues("assigned").Inc()
 	rt.log.Info("partitions assigned", zap.Any("partitions", assigned))
+	if len(assigned) == 0 {
+		rt.tellAssigned(nil)
+	}
+}
+
+func (rt *Runtime) tellAssigned(assigned []Assigned) {
+	if rt.cfg.OnAssign != nil {
+		rt.cfg.OnAssign(assigned)
+	}
 }
 
 func (rt *Runtime) onRevoked(_ context.Context, _ *kgo.Client, revoked map[string][]int32) {
@@ -90,29 +99,33 @@ func (rt *Runtime) adjustOffsets(ctx context.Context, fetched map[string]map[int
 		return nil, fmt.Errorf("deciding where partitions begin: %w", err)
 	}
 	_, generation := rt.client.GroupMetadata()
+	var assigned []Assigned
 	for topic, partitions := range begins {
 		for id, at := range partitions {
-			rt.openAt(topicPartition{topic, id}, at, generation)
+			token := rt.openAt(topicPartition{topic, id}, at, generation)
+			assigned = append(assigned, Assigned{Topic: topic, Token: token})
 			if at.offset != unknownOffset {
 				fetched[topic][id] = kgo.NewOffset().At(at.offset).WithEpoch(at.epoch)
 			}
 		}
 	}
+	rt.tellAssigned(assigned)
 	rt.kickCommit()
 	return fetched, nil
 }
 
-func (rt *Runtime) openAt(tp topicPartition, at begin, generation int32) {
+func (rt *Runtime) openAt(tp topicPartition, at begin, generation int32) Token {
 	if at.instant.IsZero() {
 		rt.mu.Lock()
 		at.instant, _ = parseInstant(rt.metadata[tp])
 		rt.mu.Unlock()
 	}
-	rt.engine.open(tp, at, generation)
+	p := rt.engine.open(tp, at, generation)
 	if at.lost > 0 {
 		rt.metrics.lost.WithLabelValues(tp.topic, tp.label()).Add(float64(at.lost))
 		rt.log.Error("records were deleted by retention before they were handled",
 			zap.String("topic", tp.topic), zap.Int32("partition", tp.id),
 			zap.Int64("offset", at.offset), zap.Int64("records", at.lost))
 	}
+	return p.token
 }

@@ -44,6 +44,12 @@ func (r *Record) Clone() *Record {
 // at the handler's deadline, and at once when the runtime stops now.
 type Handler func(ctx context.Context, r *Record) error
 
+// Assigned is one assignment of a partition to this worker.
+type Assigned struct {
+	Topic string
+	Token
+}
+
 // Committed is one partition's committed offset: everything below it is done.
 type Committed struct {
 	Topic     string
