@@ -37,6 +37,9 @@ func NewReader(name string, r io.Reader) *Reader {
 	}
 }
 
+// Name is the name that the log was given.
+func (r *Reader) Name() string { return r.name }
+
 // Torn is how many torn lines were skipped so far.
 func (r *Reader) Torn() int { return r.torn }
 

@@ -25,14 +25,14 @@ type Population struct {
 // DefaultPopulation is the built-in population: 4,033 tenants of which the
 // largest sends 12 % of everything.
 func DefaultPopulation() (Population, error) {
-	return ReadPopulation("built-in tenants", bytes.NewReader(defaultTSV))
+	return ReadPopulation("built-in tenants", bytes.NewReader(defaultTSV), false)
 }
 
 // ReadPopulation reads lines of tenant and volume, separated by a tab. name is
 // the file's, for errors, which also name the line. Tenants of volume 0 are
-// allowed; at least one must have more.
-func ReadPopulation(name string, r io.Reader) (Population, error) {
-	volumes, err := plan.ReadVolumes(r, false)
+// allowed; at least one must have more. With hexTenants they are hexadecimal.
+func ReadPopulation(name string, r io.Reader, hexTenants bool) (Population, error) {
+	volumes, err := plan.ReadVolumes(r, hexTenants)
 	if err != nil {
 		return Population{}, fmt.Errorf("%s: %w", name, err)
 	}

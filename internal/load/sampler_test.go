@@ -26,7 +26,7 @@ func TestPopulationErrorsNameFileAndLine(t *testing.T) {
 		"":                "my.tsv: no tenant",
 		"a\t0\nb\t0\n":    "my.tsv: no tenant has a volume above 0",
 	} {
-		if _, err := ReadPopulation("my.tsv", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ReadPopulation("my.tsv", strings.NewReader(text), false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
 	}
