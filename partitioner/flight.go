@@ -21,13 +21,13 @@ const byFallback = -2
 // ends), carries the caller's values to hooks, and lets the Partitioner and the
 // promise find the flight without a map or a closure.
 type flight struct {
-	rec     kgo.Record  // what is produced
-	caller  *kgo.Record // what the caller handed in
-	promise func(*kgo.Record, error)
-	ctx     context.Context // the caller's, for its own wait
-	values  context.Context // whose values hooks see
-	size    int64           // upper bound of what kgo counts
-	start   time.Time       // when Produce was called
+	rec     kgo.Record               // what is produced
+	caller  *kgo.Record              // what the caller handed in; Producer.serial guards it
+	promise func(*kgo.Record, error) // the caller's; Producer.serial guards it
+	ctx     context.Context          // the caller's, for its own wait
+	values  context.Context          // whose values hooks see
+	size    int64                    // upper bound of what kgo counts
+	start   time.Time                // when Produce was called
 
 	topic    *topicState // that the caller named
 	reserved bool        // the caller's headers hold one of ours that acts
@@ -125,7 +125,7 @@ func (f *flight) stamp(session [16]byte, seq uint64) {
 }
 
 func (f *flight) eventTime() time.Time {
-	if t := f.caller.Timestamp; !t.IsZero() {
+	if t := f.rec.Timestamp; !t.IsZero() {
 		return t
 	}
 	return f.start
@@ -136,10 +136,10 @@ func (f *flight) eventTime() time.Time {
 // along is left out: it speaks of another place.
 func (f *flight) ownHeaders() (own []kgo.RecordHeader, timed bool) {
 	own = f.headers[:0]
-	if n := len(f.caller.Headers) + 2; n > len(f.headers) {
+	if n := len(f.rec.Headers) + 2; n > len(f.headers) {
 		own = make([]kgo.RecordHeader, 0, n)
 	}
-	for _, h := range f.caller.Headers {
+	for _, h := range f.rec.Headers {
 		timed = timed || h.Key == routing.HeaderTime
 		if h.Key != routing.HeaderRoute {
 			own = append(own, h)

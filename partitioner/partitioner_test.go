@@ -35,15 +35,6 @@ func tableWith(t testing.TB, topics map[string]routing.TopicSpec) *routing.Table
 	return table
 }
 
-// swap is a Source that tests replace the table of.
-type swap struct {
-	now     *routing.Table
-	changed chan struct{}
-}
-
-func (s *swap) Table() *routing.Table    { return s.now }
-func (s *swap) Changed() <-chan struct{} { return s.changed }
-
 // ask does what kgo does for each record.
 func ask(t kgo.TopicPartitioner, r *kgo.Record, n int) int {
 	t.RequiresConsistency(r)
@@ -225,13 +216,13 @@ func TestFallbackKeepsItsOptionalMethods(t *testing.T) {
 func TestConsistencyAndPartitionGoByOneTable(t *testing.T) {
 	with := tableOf(t, routing.TopicSpec{Partitions: 8, Placements: map[string]routing.Placement{"k": {Partitions: []int32{7}, Epoch: 1}}})
 	without := tableWith(t, map[string]routing.TopicSpec{"other": {Partitions: 1}})
-	src := &swap{now: without}
+	src := swapping(without)
 	parts := New(src, Config{Fallback: kgo.RoundRobinPartitioner()}).ForTopic("orders")
 	r := &kgo.Record{Topic: "orders", Key: []byte("k")}
 	if parts.RequiresConsistency(r) {
 		t.Fatal("the fallback does not require consistency")
 	}
-	src.now = with
+	src.set(with)
 	if got := parts.Partition(r, 3); got != 0 { // of those with a leader
 		t.Errorf("answered %d of the 3 with a leader, by a table that the first answer did not know", got)
 	}

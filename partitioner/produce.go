@@ -289,12 +289,12 @@ func (p *Producer) route(f *flight, table *routing.Table) error {
 		p.placeAt(f, f.topic.own, byFallback)
 		return nil
 	}
-	tenant, ok := TenantOf(v.rule, f.caller)
+	tenant, ok := TenantOf(v.rule, &f.rec)
 	if !ok {
 		return p.routeWithoutTenant(f, v)
 	}
 	f.tenant = tenant
-	d, r := f.topic.own, v.topic.Lookup(tenant, f.caller.Key)
+	d, r := f.topic.own, v.topic.Lookup(tenant, f.rec.Key)
 	if r.Topic != "" {
 		d = p.destOf(r.Topic)
 		to, ok := table.Topic(r.Topic)
@@ -302,7 +302,7 @@ func (p *Producer) route(f *flight, table *routing.Table) error {
 			p.placeAt(f, d, byFallback)
 			return nil
 		}
-		r = to.Lookup(tenant, f.caller.Key)
+		r = to.Lookup(tenant, f.rec.Key)
 	}
 	f.kind, f.epoch = r.Kind, r.Epoch
 	if r.Kind == routing.KindSpreadRandom {
