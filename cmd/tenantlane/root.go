@@ -10,6 +10,8 @@ import (
 // newRootCommand is the whole tree of commands. Each lives in its own file.
 func newRootCommand(e *env) *cobra.Command {
 	root := group(e, "tenantlane", "Tenant lanes on Kafka",
+		newRouteCommand(e),
+		newPlanCommand(e),
 		newConfigCommand(e),
 		newVersionCommand(e),
 		newCompletionCommand(e),
