@@ -147,3 +147,53 @@ func heapInUse() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+func BenchmarkReplayOf100000(b *testing.B) {
+	table, err := routing.NewTable(placementsSpec(100_000, routing.XXHash64))
+	if err != nil {
+		b.Fatal(err)
+	}
+	records, err := routing.NewReplay().Transaction(table, routing.Version{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		r := routing.NewReplay()
+		for _, rec := range records {
+			r.Apply(rec)
+		}
+		if _, err := r.Fold(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkReplayOfOneChange(b *testing.B) {
+	table, err := routing.NewTable(placementsSpec(100_000, routing.XXHash64))
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := routing.NewReplay()
+	change := func() {
+		records, err := r.Transaction(table, routing.Version{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, rec := range records {
+			r.Apply(rec)
+		}
+		if table, err = r.Fold(); err != nil {
+			b.Fatal(err)
+		}
+		to := routing.Placement{Partitions: []int32{int32(table.Revision() % 32)}}
+		if table, err = table.Edit(routing.SetPlacement("orders", "acme", to)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	change()
+	b.ReportAllocs()
+	for b.Loop() {
+		change()
+	}
+}

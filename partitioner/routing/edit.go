@@ -31,7 +31,8 @@ func (t *Table) Edit(edits ...Edit) (*Table, error) {
 }
 
 func (d *draft) compile(revision uint64) (*Table, error) {
-	topics := maps.Clone(d.from.topics)
+	topics := make(map[string]*Topic, len(d.from.topics)+len(d.touched))
+	maps.Copy(topics, d.from.topics)
 	for name := range d.removed {
 		delete(topics, name)
 	}

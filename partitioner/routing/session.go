@@ -1,0 +1,124 @@
+package routing
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// SessionID names a producer's session; RouteHeader carries it.
+type SessionID [16]byte
+
+// String gives the id in hex.
+func (id SessionID) String() string { return hex.EncodeToString(id[:]) }
+
+// ParseSessionID is the reverse of SessionID.String.
+func ParseSessionID(s string) (SessionID, error) {
+	var id SessionID
+	raw, err := hex.DecodeString(s)
+	if err != nil || len(raw) != len(id) {
+		return id, fmt.Errorf("%q is not a session id of %d hex digits", s, 2*len(id))
+	}
+	copy(id[:], raw)
+	return id, nil
+}
+
+// Session is a producer's registration in the routing topic. Its place in the
+// log decides: a move waits for every session that registered before it.
+type Session struct {
+	ID SessionID
+	// Client is what the producer calls itself, for people.
+	Client string
+	// Topics that it routes.
+	Topics []string
+	// At is when it registered, by its own clock, for people too.
+	At time.Time
+}
+
+type sessionValue struct {
+	versioned
+
+	Client string   `json:"client,omitempty"`
+	Topics []string `json:"topics,omitempty"`
+	At     int64    `json:"at"` // unix ms
+}
+
+// Record is the registration. It belongs to no transaction.
+func (s Session) Record() Record {
+	return record(name{kind: kindSession, rest: s.ID.String()}, sessionValue{
+		versioned: versioned{recordVersion}, Client: s.Client, Topics: s.Topics, At: s.At.UnixMilli(),
+	})
+}
+
+// EndRecord takes the registration back after the producer's clean end.
+func (s Session) EndRecord() Record {
+	return Record{Key: name{kind: kindSession, rest: s.ID.String()}.key()}
+}
+
+func readSession(n name, value []byte) (Session, error) {
+	id, err := ParseSessionID(n.rest)
+	if err != nil || value == nil {
+		return Session{ID: id}, err
+	}
+	content, err := decode(value, func(v *sessionValue) (any, error) {
+		return Session{ID: id, Client: v.Client, Topics: v.Topics, At: unixMilli(v.At)}, nil
+	})
+	if err != nil {
+		return Session{ID: id}, err
+	}
+	return content.(Session), nil
+}
+
+// Lease is a session's sign of life in the sessions topic. Observers count its
+// time by their own clocks, so it holds none.
+type Lease struct {
+	ID SessionID
+	// Revision of the table that every record now routed or in flight at the
+	// session was routed by, or a later one.
+	Revision uint64
+	// Renewal counts the session's leases.
+	Renewal uint64
+}
+
+type leaseValue struct {
+	versioned
+
+	Revision uint64 `json:"revision"`
+	Renewal  uint64 `json:"renewal"`
+}
+
+// Record is the lease as a record of the sessions topic; its key is the
+// session's id.
+func (l Lease) Record() Record {
+	text, err := json.Marshal(leaseValue{versioned{recordVersion}, l.Revision, l.Renewal})
+	if err != nil {
+		panic(fmt.Sprintf("routing: marshal a lease: %v", err)) // numbers alone: cannot happen
+	}
+	return Record{Key: []byte(l.ID.String()), Value: text}
+}
+
+// ReadLease reads a record of the sessions topic. ended is true for the record
+// that closes a session. Keys that are no session id are of a later use of the
+// topic and give ErrRecord.
+func ReadLease(r Record) (l Lease, ended bool, err error) {
+	id, err := ParseSessionID(string(r.Key))
+	if err != nil {
+		return Lease{}, false, recordError(r.Key, err)
+	}
+	if r.Value == nil {
+		return Lease{ID: id}, true, nil
+	}
+	content, err := decode(r.Value, func(v *leaseValue) (any, error) {
+		return Lease{ID: id, Revision: v.Revision, Renewal: v.Renewal}, nil
+	})
+	if err != nil {
+		return Lease{}, false, recordError(r.Key, err)
+	}
+	lease, ok := content.(Lease)
+	if !ok {
+		return Lease{}, false, recordError(r.Key, errors.New("not a lease"))
+	}
+	return lease, false, nil
+}
