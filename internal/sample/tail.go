@@ -60,9 +60,9 @@ func offsets(listed kadm.ListedOffsets, err error) (map[int32]int64, error) {
 	return out, nil
 }
 
-// Range visits every record of a span, in the order of offsets. What retention
-// deletes meanwhile is left out.
-func (r *Reader) Range(ctx context.Context, topic string, s Span, visit func(*kgo.Record)) error {
+// Range visits every record of a span, in the order of offsets, until visit
+// says that it needs no more. What retention deletes meanwhile is left out.
+func (r *Reader) Range(ctx context.Context, topic string, s Span, visit func(*kgo.Record) (more bool)) error {
 	for at := s.From; at < s.To; {
 		got, err := r.fetch(ctx, fetchAt{topic, s.Partition, at, r.cfg.MaxBytes, kgo.ReadUncommitted()})
 		if errors.Is(err, kerr.OffsetOutOfRange) {
@@ -78,8 +78,8 @@ func (r *Reader) Range(ctx context.Context, topic string, s Span, visit func(*kg
 			return fmt.Errorf("topic %q partition %d: %w", topic, s.Partition, err)
 		}
 		for _, rec := range got.records {
-			if rec.Offset < s.To {
-				visit(rec)
+			if rec.Offset < s.To && !visit(rec) {
+				return nil
 			}
 		}
 		at = got.next

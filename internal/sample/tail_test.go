@@ -34,14 +34,26 @@ func TestTailVisitsEveryRecordOfTheEnd(t *testing.T) {
 			t.Errorf("span %+v, want %+v", span, want)
 		}
 		next := span.From
-		if err := r.Range(t.Context(), "orders", span, func(rec *kgo.Record) {
+		if err := r.Range(t.Context(), "orders", span, func(rec *kgo.Record) bool {
 			if rec.Offset != next || rec.Partition != span.Partition {
 				t.Errorf("visited partition %d offset %d, want %d", rec.Partition, rec.Offset, next)
 			}
 			next++
+			return true
 		}); err != nil || next != span.To {
 			t.Errorf("visited up to %d, %v, want %d", next, err, span.To)
 		}
+	}
+}
+
+func TestRangeStopsWhenItIsTold(t *testing.T) {
+	t.Parallel()
+	_, client := broker(t)
+	produce(t, client, 0, "acme", 50)
+	n := 0
+	span := sample.Span{Partition: 0, From: 0, To: 50}
+	if err := reader(t, client).Range(t.Context(), "orders", span, func(*kgo.Record) bool { n++; return n < 7 }); err != nil || n != 7 {
+		t.Errorf("visited %d records, %v, want 7", n, err)
 	}
 }
 
@@ -57,7 +69,7 @@ func TestTailPassesTransactionMarkersAtTheEnd(t *testing.T) {
 	}
 	n := 0
 	span := sample.Span{Partition: 0, From: 0, To: 4} // three records and the marker
-	if err := reader(t, client).Range(t.Context(), "orders", span, func(*kgo.Record) { n++ }); err != nil || n != 3 {
+	if err := reader(t, client).Range(t.Context(), "orders", span, func(*kgo.Record) bool { n++; return true }); err != nil || n != 3 {
 		t.Errorf("visited %d records, %v, want 3", n, err)
 	}
 }
@@ -73,7 +85,7 @@ func TestRangeSkipsWhatRetentionDeleted(t *testing.T) {
 	}
 	n := 0
 	span := sample.Span{Partition: 0, From: 2, To: 10}
-	if err := reader(t, client).Range(t.Context(), "orders", span, func(*kgo.Record) { n++ }); err != nil || n != 4 {
+	if err := reader(t, client).Range(t.Context(), "orders", span, func(*kgo.Record) bool { n++; return true }); err != nil || n != 4 {
 		t.Errorf("visited %d records, %v, want the 4 that are left", n, err)
 	}
 }

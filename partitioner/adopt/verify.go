@@ -107,7 +107,10 @@ func Verify(ctx context.Context, client *kgo.Client, topic *routing.Topic, cfg C
 	var r Report
 	for _, s := range spans {
 		cfg.Progress(done, of)
-		if err := reader.Range(ctx, topic.Name(), s, func(rec *kgo.Record) { r.count(topic, rec, cfg.Differences) }); err != nil {
+		if err := reader.Range(ctx, topic.Name(), s, func(rec *kgo.Record) bool {
+			r.count(topic, rec, cfg.Differences)
+			return true
+		}); err != nil {
 			return r, err
 		}
 		done += s.To - s.From
