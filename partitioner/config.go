@@ -59,9 +59,9 @@ type ProducerConfig struct {
 	MaxPartitionRecords int
 	MaxPartitionBytes   int64
 	// MaxQueuedRecords and MaxQueuedBytes bound what waits while one tenant is
-	// held back by Pause, on top of the above; as much as one tenant may have
-	// in flight by default. Beyond it, and whatever OnFull says, records fail
-	// with ErrTenantMoving.
+	// held back by Pause, on top of the above; as many records as MaxRecords
+	// and a quarter of MaxBytes by default. Beyond it, and whatever OnFull
+	// says, records fail with ErrTenantMoving.
 	MaxQueuedRecords int
 	MaxQueuedBytes   int64
 
@@ -89,8 +89,8 @@ func (c ProducerConfig) withDefaults(client *kgo.Client) ProducerConfig {
 	setDefault(&c.MaxTenantBytes, max(1, c.MaxBytes/16))
 	setDefault(&c.MaxPartitionRecords, max(1, c.MaxRecords/4))
 	setDefault(&c.MaxPartitionBytes, max(1, c.MaxBytes/4))
-	setDefault(&c.MaxQueuedRecords, c.MaxTenantRecords)
-	setDefault(&c.MaxQueuedBytes, c.MaxTenantBytes)
+	setDefault(&c.MaxQueuedRecords, c.MaxRecords)
+	setDefault(&c.MaxQueuedBytes, max(1, c.MaxBytes/4))
 	setDefault(&c.PartitionWait, DefaultPartitionWait)
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()

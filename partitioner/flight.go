@@ -170,6 +170,13 @@ func (f *flight) fail(why error) error {
 	return e
 }
 
+// count counts a flight that kgo did not get, where it was to go.
+func (f *flight) count(err error) {
+	if f.part != nil {
+		f.part.refuse(err)
+	}
+}
+
 // report copies what became of the record to the caller's. Its headers and its
 // context stay the caller's own, so that it can be produced again.
 func (f *flight) report(err error) {

@@ -78,7 +78,7 @@ func cluster(t testing.TB, partitions int32, opts ...kfake.Opt) *kfake.Cluster {
 
 func clientOf(t testing.TB, c *kfake.Cluster, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}, opts...)...)
+	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.MetadataMinAge(20 * time.Millisecond)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,18 +31,21 @@ func (p *Producer) Produce(ctx context.Context, r *kgo.Record, promise func(*kgo
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	p.produce(newFlight(ctx, r, promise))
+	f := newFlight(ctx, r, promise)
+	if err := p.begin(f); err != nil {
+		p.refuse(f, err)
+	}
 }
 
-func (p *Producer) produce(f *flight) {
+// begin takes a flight from its caller. After an error the flight must be
+// refused.
+func (p *Producer) begin(f *flight) error {
 	p.pending.add()
 	if f.rec.Topic == "" {
 		f.rec.Topic = p.topic
 	}
 	f.topic = p.topicOf(f.rec.Topic)
-	if err := p.send(f, fromCaller); err != nil {
-		p.refuse(f, err)
-	}
+	return p.send(f, fromCaller)
 }
 
 // origin says who sends a flight.
@@ -227,11 +230,10 @@ func (p *Producer) answered(r *kgo.Record, err error) {
 	p.finish(f, err)
 }
 
-// refuse ends a flight that kgo did not get.
+// refuse ends a flight that kgo did not get. Its promise is called later: the
+// caller may hold a lock that the promise takes.
 func (p *Producer) refuse(f *flight, err error) {
-	if f.part != nil {
-		f.part.refuse(err)
-	}
+	f.count(err)
 	if !p.refusals.put(f, err) {
 		p.finish(f, err)
 	}

@@ -24,7 +24,10 @@ func (p *Producer) ProduceSync(ctx context.Context, records ...*kgo.Record) kgo.
 		f := newFlight(ctx, r, nil)
 		f.promise = func(r *kgo.Record, err error) { w.finish(f, r, err) }
 		w.begin(f)
-		p.produce(f)
+		if err := p.begin(f); err != nil {
+			f.count(err)
+			p.finish(f, err) // this promise takes no lock of a caller's
+		}
 	}
 	select {
 	case <-w.done:

@@ -1,0 +1,329 @@
+package partitioner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tenantlane/tenantlane/partitioner/routing"
+	"github.com/tenantlane/tenantlane/partitioner/store"
+)
+
+func values(records []*kgo.Record) (list []string) {
+	for _, r := range records {
+		list = append(list, string(r.Value))
+	}
+	return list
+}
+
+func TestAPausedTenantWaitsAndKeepsItsOrder(t *testing.T) {
+	c := cluster(t, 2)
+	src := swapping(tableOf(t, pinned(2, map[string]int32{"acme": 0, "other": 1})))
+	p := producing(t, c, src, ProducerConfig{})
+	var before, held, other outcome
+	for i := range 10 {
+		p.Produce(context.Background(), record("acme", i), before.promise())
+	}
+	p.Pause("orders", []byte("acme"))
+	before.ok(t)
+	for i := 10; i < 20; i++ {
+		p.Produce(context.Background(), record("acme", i), held.promise())
+		p.Produce(context.Background(), record("other", i), other.promise())
+	}
+	other.ok(t)
+	if n := p.InFlight("orders", []byte("acme")); n != 0 {
+		t.Errorf("%d records in flight of a tenant that is held back", n)
+	}
+	held.mu.Lock()
+	if len(held.errs) != 0 {
+		t.Errorf("%d records left while their tenant was held back", len(held.errs))
+	}
+	held.mu.Unlock()
+
+	src.place(t, "acme", 1) // the queue goes by the new table
+	p.Resume("orders", []byte("acme"))
+	for i := 20; i < 30; i++ {
+		p.Produce(context.Background(), record("acme", i), held.promise())
+	}
+	held.ok(t)
+	home := map[int32][]string{}
+	for _, r := range read(t, c, "orders", 40) {
+		if string(r.Key) == "acme" {
+			home[r.Partition] = append(home[r.Partition], string(r.Value))
+		}
+	}
+	if got, want := strings.Join(home[0], " "), "0 1 2 3 4 5 6 7 8 9"; got != want {
+		t.Errorf("partition 0 holds %s", got)
+	}
+	if got, want := strings.Join(home[1], " "), "10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29"; got != want {
+		t.Errorf("partition 1 holds %s", got)
+	}
+}
+
+func TestAFullQueueRefusesWithoutLosingWhatItHolds(t *testing.T) {
+	c := cluster(t, 1)
+	p := producing(t, c, store.Fixed(tableOf(t, routing.TopicSpec{Partitions: 1})), ProducerConfig{MaxQueuedRecords: 3})
+	p.Pause("orders", []byte("acme"))
+	var kept, refused outcome
+	for i := range 3 {
+		p.Produce(context.Background(), record("acme", i), kept.promise())
+	}
+	p.Produce(context.Background(), record("acme", 3), refused.promise())
+	if err := refused.wait(t)[0]; !errors.Is(err, ErrTenantMoving) || !strings.Contains(err.Error(), `tenant "acme"`) {
+		t.Errorf("error is %v", err)
+	}
+	p.Resume("orders", []byte("acme"))
+	kept.ok(t)
+	if got := values(read(t, c, "orders", 3)); !slices.Equal(got, []string{"0", "1", "2"}) {
+		t.Errorf("wrote %v", got)
+	}
+}
+
+func TestTheQueueIsBoundedInBytes(t *testing.T) {
+	c := cluster(t, 1)
+	p := producing(t, c, store.Fixed(tableOf(t, routing.TopicSpec{Partitions: 1})), ProducerConfig{MaxQueuedBytes: 1000})
+	p.Pause("orders", []byte("acme"))
+	defer p.Resume("orders", []byte("acme"))
+	var refused outcome
+	p.Produce(context.Background(), record("acme", strings.Repeat("x", 2000)), nil) // an empty queue takes any
+	p.Produce(context.Background(), record("acme", "y"), refused.promise())
+	if err := refused.wait(t)[0]; !errors.Is(err, ErrTenantMoving) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestACallersContextEndsItsPlaceInTheQueue(t *testing.T) {
+	c := cluster(t, 1)
+	p := producing(t, c, store.Fixed(tableOf(t, routing.TopicSpec{Partitions: 1})), ProducerConfig{})
+	p.Pause("orders", []byte("acme"))
+	ctx, cancel := context.WithCancel(context.Background())
+	var gone, stays outcome
+	p.Produce(context.Background(), record("acme", 1), stays.promise())
+	p.Produce(ctx, record("acme", 2), gone.promise())
+	p.Produce(context.Background(), record("acme", 3), stays.promise())
+	cancel()
+	if err := gone.wait(t)[0]; !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v", err)
+	}
+	p.Resume("orders", []byte("acme"))
+	stays.ok(t)
+	if got := values(read(t, c, "orders", 2)); !slices.Equal(got, []string{"1", "3"}) {
+		t.Errorf("wrote %v", got)
+	}
+}
+
+func TestProduceRefusesAContextThatHasEnded(t *testing.T) {
+	c := cluster(t, 1)
+	p := producing(t, c, store.Fixed(tableOf(t, routing.TopicSpec{Partitions: 1})), ProducerConfig{})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var o outcome
+	p.Produce(ctx, record("acme", 1), o.promise())
+	if err := o.wait(t)[0]; !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "partition") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestSettleWaitsForWhatIsInFlight(t *testing.T) {
+	c := cluster(t, 1)
+	p := producing(t, c, store.Fixed(tableOf(t, routing.TopicSpec{Partitions: 1})), ProducerConfig{})
+	fault := withoutLeader(c, 0)
+	var o outcome
+	p.Produce(context.Background(), record("acme", 1), o.promise())
+	p.Pause("orders", []byte("acme"))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := p.Settle(ctx, "orders", []byte("acme")); !errors.Is(err, context.Canceled) || p.InFlight("orders", []byte("acme")) != 1 {
+		t.Errorf("error is %v, %d in flight", err, p.InFlight("orders", []byte("acme")))
+	}
+	var settled sync.WaitGroup
+	settled.Go(func() {
+		if err := p.Settle(patient(t), "orders", []byte("acme")); err != nil {
+			t.Error(err)
+		}
+	})
+	fault.Remove()
+	settled.Wait()
+	o.ok(t)
+	if n := p.InFlight("orders", []byte("acme")); n != 0 {
+		t.Errorf("%d in flight", n)
+	}
+	p.Resume("orders", []byte("acme"))
+}
+
+func TestPausingWhileTheQueueDrainsKeepsOrder(t *testing.T) {
+	c := cluster(t, 1)
+	p := producing(t, c, store.Fixed(tableOf(t, routing.TopicSpec{Partitions: 1})), ProducerConfig{MaxTenantRecords: 2})
+	var o outcome
+	const n = 300
+	p.Pause("orders", []byte("acme"))
+	for i := range n {
+		p.Produce(context.Background(), record("acme", i), o.promise())
+		if i%3 == 0 {
+			p.Resume("orders", []byte("acme"))
+		} else {
+			p.Pause("orders", []byte("acme"))
+		}
+	}
+	p.Resume("orders", []byte("acme"))
+	o.ok(t)
+	for i, v := range values(read(t, c, "orders", n)) {
+		if v != strconv.Itoa(i) {
+			t.Fatalf("place %d holds record %s", i, v)
+		}
+	}
+}
+
+func TestRevisionIsAwaited(t *testing.T) {
+	c := cluster(t, 2)
+	src := swapping(tableOf(t, routing.TopicSpec{Partitions: 2}))
+	p := producing(t, c, src, ProducerConfig{})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := p.WaitRevision(ctx, 2); !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v", err)
+	}
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		if err := p.WaitRevision(patient(t), 2); err != nil {
+			t.Error(err)
+		}
+	})
+	src.place(t, "acme", 1)
+	wait.Wait()
+	if p.Revision() != 2 {
+		t.Errorf("revision %d", p.Revision())
+	}
+}
+
+// TestOrderHoldsWhileTenantsMove moves tenants to and fro under load, as a
+// coordinator does, and then reads every record: within a tenant, ordered by
+// epoch and then by offset, no record may be missing or come before an earlier
+// one, and each must lie where its epoch's table placed it.
+func TestOrderHoldsWhileTenantsMove(t *testing.T) {
+	const tenants, perTenant, partitions = 6, 400, 5
+	c := cluster(t, partitions)
+	src := swapping(tableOf(t, routing.TopicSpec{Partitions: partitions}))
+	p := producing(t, c, src, ProducerConfig{MaxTenantRecords: 20, MaxQueuedRecords: perTenant})
+	var o outcome
+	var producers, mover sync.WaitGroup
+	stop := make(chan struct{})
+	homes := newHomes()
+	mover.Go(func() { moveAround(t, p, src, homes, tenants, partitions, stop) })
+	for n := range tenants {
+		producers.Go(func() {
+			for i := range perTenant {
+				p.Produce(context.Background(), record(fmt.Sprint("tenant-", n), i), o.promise())
+			}
+		})
+	}
+	producers.Wait()
+	close(stop)
+	mover.Wait()
+	o.ok(t)
+	homes.check(t, read(t, c, "orders", tenants*perTenant), perTenant)
+}
+
+// homes notes where each tenant was placed, by epoch.
+type homes struct {
+	mu sync.Mutex
+	// guards at
+	at map[string]map[uint64]int32
+}
+
+func newHomes() *homes { return &homes{at: map[string]map[uint64]int32{}} }
+
+func (h *homes) note(tenant string, epoch uint64, partition int32) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.at[tenant] == nil {
+		h.at[tenant] = map[uint64]int32{}
+	}
+	h.at[tenant][epoch] = partition
+}
+
+func moveAround(t *testing.T, p *Producer, src *swap, h *homes, tenants, partitions int, stop chan struct{}) {
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		tenant, to := fmt.Sprint("tenant-", i%tenants), int32(i%partitions)
+		p.Pause("orders", []byte(tenant))
+		if err := p.Settle(patient(t), "orders", []byte(tenant)); err != nil {
+			t.Error(err)
+			return
+		}
+		src.place(t, tenant, to)
+		topic, _ := src.Table().Topic("orders")
+		h.note(tenant, topic.Lookup([]byte(tenant), nil).Epoch, to)
+		p.Resume("orders", []byte(tenant))
+	}
+}
+
+func (h *homes) check(t *testing.T, records []*kgo.Record, perTenant int) {
+	t.Helper()
+	type placed struct {
+		epoch  uint64
+		offset int64
+		value  string
+	}
+	byTenant, seen := map[string][]placed{}, map[uint64]bool{}
+	for _, r := range records {
+		stamp, err := routing.ParseRouteHeader([]byte(header(r, routing.HeaderRoute)[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[stamp.Seq] {
+			t.Errorf("sequence %d of the session came twice", stamp.Seq)
+		}
+		seen[stamp.Seq] = true
+		if want, noted := h.at[string(r.Key)][stamp.Epoch]; noted && want != r.Partition {
+			t.Errorf("%s of epoch %d lies in partition %d, not %d", r.Key, stamp.Epoch, r.Partition, want)
+		}
+		byTenant[string(r.Key)] = append(byTenant[string(r.Key)], placed{stamp.Epoch, r.Offset, string(r.Value)})
+	}
+	for tenant, list := range byTenant {
+		slices.SortFunc(list, func(a, b placed) int {
+			return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.offset, b.offset))
+		})
+		if len(list) != perTenant {
+			t.Errorf("%s has %d records", tenant, len(list))
+		}
+		for i, at := range list {
+			if at.value != strconv.Itoa(i) {
+				t.Fatalf("%s: place %d holds record %s", tenant, i, at.value)
+			}
+		}
+	}
+}
+
+func TestIdleTenantsAreForgotten(t *testing.T) {
+	c := cluster(t, 4)
+	p := producing(t, c, store.Fixed(tableOf(t, routing.TopicSpec{Partitions: 4})), ProducerConfig{})
+	const tenants = 2 * gateShards * idleGates
+	var o outcome
+	for i := range tenants {
+		p.Produce(context.Background(), record(fmt.Sprint("tenant-", i), i), o.promise())
+	}
+	o.ok(t)
+	left := 0
+	gates := p.topicOf("orders").gates
+	for i := range gates.shards {
+		gates.shards[i].mu.Lock()
+		left += len(gates.shards[i].gates)
+		gates.shards[i].mu.Unlock()
+	}
+	if left > gateShards*idleGates {
+		t.Errorf("%d gates for tenants without anything in flight", left)
+	}
+}
