@@ -20,6 +20,7 @@ import (
 //	lost:      barrier ─▶ close; never a commit
 
 func (rt *Runtime) onAssigned(_ context.Context, _ *kgo.Client, assigned map[string][]int32) {
+	<-rt.connected // the client joins the group before NewClient has returned
 	rt.barrier.wait()
 	rt.metrics.rebalances.WithLabelValues("assigned").Inc()
 	rt.log.Info("partitions assigned", zap.Any("partitions", assigned))
@@ -35,6 +36,7 @@ func (rt *Runtime) tellAssigned(assigned []Assigned) {
 }
 
 func (rt *Runtime) onRevoked(_ context.Context, _ *kgo.Client, revoked map[string][]int32) {
+	<-rt.connected
 	rt.barrier.wait()
 	parts := rt.engine.owned(revoked)
 	if len(revoked) == 0 || len(parts) == 0 {
@@ -94,6 +96,7 @@ func (rt *Runtime) onOffsetsFetched(_ context.Context, _ *kgo.Client, resp *kmsg
 // The client may call it again for the same partitions when a rebalance comes
 // in between: they are then opened anew, with nothing admitted so far.
 func (rt *Runtime) adjustOffsets(ctx context.Context, fetched map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	<-rt.connected
 	begins, err := rt.begins.resolve(ctx, fetched)
 	if err != nil {
 		return nil, fmt.Errorf("deciding where partitions begin: %w", err)

@@ -41,8 +41,10 @@ type Runtime struct {
 	metrics *metrics
 	log     *zap.Logger
 
-	client  *kgo.Client
-	begins  *beginnings
+	connected chan struct{} // closed once client and begins are set
+	client    *kgo.Client
+	begins    *beginnings
+
 	barrier barrier
 	polled  atomic.Int64  // when the poll loop last came round, Unix nanoseconds
 	kick    chan struct{} // a token makes the committer commit at once
@@ -71,7 +73,7 @@ func New(cfg Config, h Handler) (*Runtime, error) {
 	}
 	rt := &Runtime{
 		cfg: cfg, metrics: newMetrics(), log: cfg.Logger.With(zap.String("group", cfg.Group)),
-		kick: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+		connected: make(chan struct{}), kick: make(chan struct{}, 1), turn: make(chan struct{}, 1),
 		metadata: map[topicPartition]string{},
 	}
 	rt.cfg.Logger = rt.log
@@ -129,6 +131,7 @@ func (rt *Runtime) Run(ctx context.Context) error {
 	}
 	rt.client = client
 	rt.begins = newBeginnings(kadm.NewClient(client), &rt.cfg)
+	close(rt.connected)
 	if err := rt.check(ctx); err != nil {
 		rt.stopped.Store(true)
 		rt.leave()
