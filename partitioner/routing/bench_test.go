@@ -5,8 +5,9 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/tenantlane/tenantlane/partitioner/routing"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tenantlane/tenantlane/partitioner/routing"
 )
 
 // placementsSpec is a topic with n pinned tenants, named as the realistic ones.

@@ -42,7 +42,7 @@ func newEntry(h Hash, tenant string, place Placement) *entry {
 func upTo(n int32) []int32 {
 	list := make([]int32, n)
 	for i := range list {
-		list[i] = int32(i) //nolint:gosec // below n
+		list[i] = int32(i)
 	}
 	return list
 }
@@ -67,7 +67,7 @@ func compile(p parts) (*Topic, error) {
 			return nil, under(err, "topics", p.name)
 		}
 	}
-	t := &Topic{parts: p, all: upTo(p.partitions), reciprocal: math.MaxUint64 / uint64(p.slots)} //nolint:gosec // positive
+	t := &Topic{parts: p, all: upTo(p.partitions), reciprocal: math.MaxUint64 / uint64(p.slots)}
 	t.partitionOf = make([]int32, p.slots)
 	for slot := range t.partitionOf {
 		t.partitionOf[slot] = p.shared[slot%len(p.shared)]
@@ -105,7 +105,7 @@ func checkSettings(p *parts) error {
 	if p.partitions < 1 || p.partitions > MaxPartitions {
 		return fault(fmt.Sprintf("must be 1 to %d, is %d", MaxPartitions, p.partitions), "partitions")
 	}
-	if p.hash >= hashes {
+	if int(p.hash) >= hashCount {
 		return fault("unknown hash "+p.hash.String(), "hash")
 	}
 	if rule, err := ParseTenantRule(p.tenantOf.String()); err != nil || rule != p.tenantOf {

@@ -94,7 +94,7 @@ func (u Unit) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(append(dst, unitSlots), uint64(len(u.Slots)))
 	before := int32(0)
 	for _, slot := range u.Slots {
-		dst = binary.AppendUvarint(dst, uint64(slot-before)) //nolint:gosec // slots ascend
+		dst = binary.AppendUvarint(dst, uint64(slot-before))
 		before = slot
 	}
 	return dst

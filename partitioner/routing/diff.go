@@ -89,7 +89,7 @@ func diffTopic(a, b *Topic) TopicDiff {
 	if !d.Rehashed {
 		for slot, from := range a.partitionOf {
 			if to := b.partitionOf[slot]; from != to {
-				d.Slots = append(d.Slots, SlotChange{Slot: int32(slot), From: from, To: to}) //nolint:gosec // below MaxSlots
+				d.Slots = append(d.Slots, SlotChange{Slot: int32(slot), From: from, To: to})
 			}
 		}
 	}

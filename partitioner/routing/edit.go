@@ -83,15 +83,15 @@ func onTopic(name string, change func(*parts) error) Edit {
 // present entry: then only the tier changes and the epoch stays.
 func SetPlacement(topic, tenant string, p Placement) Edit {
 	return onTopic(topic, func(parts *parts) error {
-		p := p.clone()
+		place := p.clone()
 		i, found := findEntry(parts.placed, tenant)
-		if found && parts.placed[i].place.sameHome(p) {
-			p.Epoch = parts.placed[i].place.Epoch
+		if found && parts.placed[i].place.sameHome(place) {
+			place.Epoch = parts.placed[i].place.Epoch
 		} else {
-			p.Epoch = parts.nextEpoch()
+			place.Epoch = parts.nextEpoch()
 		}
-		parts.placed = setEntry(parts.placed, newEntry(parts.hash, tenant, p))
-		if p.Tier != "" {
+		parts.placed = setEntry(parts.placed, newEntry(parts.hash, tenant, place))
+		if place.Tier != "" {
 			parts.tiered = removeEntry(parts.tiered, tenant)
 		}
 		return nil

@@ -33,11 +33,10 @@ func (d *draft) replayTopic(topic string, changes []change) error {
 		if c.name.kind != kindTopic {
 			continue
 		}
-		if c.content == nil {
+		if settings, _ = c.content.(*parts); settings == nil {
 			d.removed[topic] = true
 			return allRemoved(changes)
 		}
-		settings = c.content.(*parts)
 	}
 	p, err := d.topic(topic)
 	switch {
@@ -121,6 +120,7 @@ func (p *parts) remove(c change, placed, tiered []entryChange) (_, _ []entryChan
 		delete(p.overrides, c.slot)
 	case kindTier:
 		delete(p.tiers, c.name.rest)
+	case kindTopic, kindVersion, kindSession: // no entries of a topic
 	}
 	return placed, tiered
 }
@@ -210,7 +210,7 @@ func mapDifferences[K ~string | ~int32, V comparable](records []Record, a, b map
 // entryDifferences walks two sorted lists, which share what did not change.
 func entryDifferences(records []Record, a, b []*entry, named func(string) name, write func(*entry) Record) []Record {
 	for len(a) > 0 || len(b) > 0 {
-		order := 0
+		var order int
 		switch {
 		case len(a) == 0:
 			order = 1

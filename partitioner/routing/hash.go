@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -31,9 +32,9 @@ const (
 	// CRC32Librdkafka is CRC-32 (IEEE), reduced as librdkafka's consistent
 	// partitioners do.
 	CRC32Librdkafka
-
-	hashes // how many there are
 )
+
+const hashCount = int(CRC32Librdkafka) + 1
 
 // String gives the hash's name in a table.
 func (h Hash) String() string {
@@ -56,19 +57,17 @@ func (h Hash) String() string {
 
 // HashNames lists the names that ParseHash takes, the default first.
 func HashNames() []string {
-	names := make([]string, hashes)
-	for h := range hashes {
-		names[h] = h.String()
+	names := make([]string, hashCount)
+	for i := range names {
+		names[i] = Hash(i).String()
 	}
 	return names
 }
 
 // ParseHash is the reverse of Hash.String.
 func ParseHash(s string) (Hash, error) {
-	for h := range hashes {
-		if h.String() == s {
-			return h, nil
-		}
+	if i := slices.Index(HashNames(), s); i >= 0 {
+		return Hash(i), nil
 	}
 	return 0, fmt.Errorf("unknown hash %q, known are %s", s, strings.Join(HashNames(), ", "))
 }
@@ -97,7 +96,7 @@ func (h Hash) Sum(b []byte) uint64 {
 // Slot reduces a sum to [0, slots), the way the hash's own client reduces it
 // to a partition. It panics when slots is not positive.
 func (h Hash) Slot(sum uint64, slots int32) int32 {
-	return int32(h.magnitude(sum) % uint64(slots)) //nolint:gosec // below slots, an int32
+	return int32(h.magnitude(sum) % uint64(slots))
 }
 
 // magnitude is the sum as the unsigned number whose remainder is the slot.
@@ -107,11 +106,11 @@ func (h Hash) magnitude(sum uint64) uint64 {
 	if h != FNV1aSarama {
 		return sum
 	}
-	signed := int64(int32(uint32(sum))) //nolint:gosec // the wrap to a signed number is sarama's rule
+	signed := int64(int32(uint32(sum)))
 	if signed < 0 {
 		signed = -signed
 	}
-	return uint64(signed) //nolint:gosec // not negative
+	return uint64(signed)
 }
 
 // murmur2 is the variant of MurmurHash2 in Kafka's clients
@@ -122,7 +121,7 @@ func murmur2(b []byte) uint32 {
 		m    = 0x5bd1e995
 		r    = 24
 	)
-	h := seed ^ uint32(len(b)) //nolint:gosec // the algorithm's own wrap
+	h := seed ^ uint32(len(b))
 	for ; len(b) >= 4; b = b[4:] {
 		k := binary.LittleEndian.Uint32(b) * m
 		k = (k ^ k>>r) * m

@@ -11,9 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tenantlane/tenantlane/partitioner/routing"
 	"golang.org/x/crypto/blake2b"
 	"pgregory.net/rapid"
+
+	"github.com/tenantlane/tenantlane/partitioner/routing"
 )
 
 func TestHashesEqualTheReferenceVectors(t *testing.T) {

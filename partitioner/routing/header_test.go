@@ -5,12 +5,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/tenantlane/tenantlane/partitioner/routing"
 	"pgregory.net/rapid"
+
+	"github.com/tenantlane/tenantlane/partitioner/routing"
 )
 
 func TestRouteHeaderOnTheWire(t *testing.T) {
@@ -175,7 +177,7 @@ func FuzzParse(f *testing.F) {
 		table, err := routing.Parse("f", text)
 		if err != nil {
 			var e *routing.Error
-			if !errors.As(err, &e) || e.Line < 1 || bytes.ContainsAny([]byte(err.Error()), "\n\r") {
+			if !errors.As(err, &e) || e.Line < 1 || strings.ContainsAny(err.Error(), "\n\r") {
 				t.Fatalf("error %q has no line or is not one line", err)
 			}
 			return

@@ -114,11 +114,11 @@ func orNull(value []byte) json.RawMessage {
 
 // ReadHistory reads a record of the history topic.
 func ReadHistory(r Record) (History, error) {
-	content, err := decode(r.Value, func(v *historyValue) (any, error) { return v.history(), nil })
+	h, err := decode(r.Value, func(v *historyValue) (History, error) { return v.history(), nil })
 	if err != nil {
 		return History{}, recordError(r.Key, err)
 	}
-	return content.(History), nil
+	return h, nil
 }
 
 func (v *historyValue) history() History {

@@ -9,8 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/tenantlane/tenantlane/partitioner/routing"
 	"pgregory.net/rapid"
+
+	"github.com/tenantlane/tenantlane/partitioner/routing"
 )
 
 func TestHistoryLeadsBackToEveryTable(t *testing.T) {

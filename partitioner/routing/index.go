@@ -32,10 +32,10 @@ func newIndex(entries []*entry) index {
 	x := index{entries: entries, filterShift: 64, cellShift: 64}
 	words := max(1, nextPowerOfTwo(len(entries)*filterBits/64))
 	x.filter = make([]uint64, words)
-	x.filterShift -= uint8(bits.Len(uint(words)) - 1) //nolint:gosec // a bit count
+	x.filterShift -= uint8(bits.Len(uint(words)) - 1)
 	cells := nextPowerOfTwo(2 * len(entries))
 	x.cells = make([]uint64, cells)
-	x.cellShift -= uint8(bits.Len(uint(cells)) - 1) //nolint:gosec // a bit count
+	x.cellShift -= uint8(bits.Len(uint(cells)) - 1)
 	for i, e := range entries {
 		m := mix(e.sum)
 		x.filter[m>>x.filterShift] |= filterPattern(m)
@@ -73,7 +73,7 @@ func (x *index) find(sum uint64, tenant []byte) *entry {
 	mask := uint64(len(x.cells) - 1)
 	for c := m >> x.cellShift & mask; x.cells[c] != 0; c = (c + 1) & mask {
 		if cell := x.cells[c]; cell>>32 == m>>32 {
-			if e := x.entries[uint32(cell)-1]; e.tenant == string(tenant) { //nolint:gosec // the lower half
+			if e := x.entries[uint32(cell)-1]; e.tenant == string(tenant) {
 				return e
 			}
 		}

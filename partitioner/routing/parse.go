@@ -43,8 +43,7 @@ func Parse(file string, text []byte) (*Table, error) {
 func parseNode(text []byte) (*yaml.Node, error) {
 	var documents []yaml.Node
 	err := yaml.Load(text, &documents, yaml.WithAllDocuments())
-	var syntax *yaml.LoadError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*yaml.LoadError](err); ok {
 		return nil, &Error{Line: max(1, syntax.Mark.Line), Msg: syntax.Message}
 	}
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/tenantlane/tenantlane/partitioner/routing"
 	"pgregory.net/rapid"
+
+	"github.com/tenantlane/tenantlane/partitioner/routing"
 )
 
 // tenants draws from few names, so that tables and lookups meet, and from any

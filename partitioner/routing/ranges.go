@@ -60,7 +60,7 @@ func parsePartition(s string) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%q is not a partition number", s)
 	}
-	return int64(n), nil //nolint:gosec // 31 bits
+	return int64(n), nil
 }
 
 // FormatPartitions is the reverse of ParsePartitions: it joins neighbors that

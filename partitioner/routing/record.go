@@ -247,6 +247,7 @@ func readContent(n name, value []byte) (any, error) {
 		})
 	case kindTenant:
 		return decode(value, func(v *tenantValue) (any, error) { return TenantSpec{v.Tier}, nil })
+	case kindVersion, kindSession: // read where they count
 	}
 	return nil, nil // an unknown kind
 }
@@ -254,19 +255,19 @@ func readContent(n name, value []byte) (any, error) {
 func (v *versioned) version() int { return v.V }
 
 // decode reads a value of one shape and refuses newer versions of it.
-func decode[T any, P interface {
+func decode[T, R any, P interface {
 	*T
 	version() int
-}](value []byte, content func(*T) (any, error)) (any, error) {
+}](value []byte, content func(*T) (R, error)) (read R, err error) {
 	var v T
 	if err := json.Unmarshal(value, &v); err != nil {
-		return nil, err
+		return read, err
 	}
 	switch version := P(&v).version(); {
 	case version > recordVersion:
-		return nil, fmt.Errorf("%w: version %d", ErrNewer, version)
+		return read, fmt.Errorf("%w: version %d", ErrNewer, version)
 	case version < 1:
-		return nil, errors.New("has no version")
+		return read, errors.New("has no version")
 	}
 	return content(&v)
 }

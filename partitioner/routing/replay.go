@@ -55,13 +55,9 @@ func (v Version) record() Record {
 func unixMilli(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
 func readVersion(value []byte) (Version, error) {
-	content, err := decode(value, func(v *versionValue) (any, error) {
+	return decode(value, func(v *versionValue) (Version, error) {
 		return Version{v.Revision, v.Digest, v.Actor, v.Reason, unixMilli(v.At)}, nil
 	})
-	if err != nil {
-		return Version{}, err
-	}
-	return content.(Version), nil
 }
 
 // Replay turns the committed records of a routing topic, in their order, into

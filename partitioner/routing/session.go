@@ -3,7 +3,6 @@ package routing
 import (
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -62,13 +61,9 @@ func readSession(n name, value []byte) (Session, error) {
 	if err != nil || value == nil {
 		return Session{ID: id}, err
 	}
-	content, err := decode(value, func(v *sessionValue) (any, error) {
+	return decode(value, func(v *sessionValue) (Session, error) {
 		return Session{ID: id, Client: v.Client, Topics: v.Topics, At: unixMilli(v.At)}, nil
 	})
-	if err != nil {
-		return Session{ID: id}, err
-	}
-	return content.(Session), nil
 }
 
 // Lease is a session's sign of life in the sessions topic. Observers count its
@@ -110,15 +105,11 @@ func ReadLease(r Record) (l Lease, ended bool, err error) {
 	if r.Value == nil {
 		return Lease{ID: id}, true, nil
 	}
-	content, err := decode(r.Value, func(v *leaseValue) (any, error) {
+	l, err = decode(r.Value, func(v *leaseValue) (Lease, error) {
 		return Lease{ID: id, Revision: v.Revision, Renewal: v.Renewal}, nil
 	})
 	if err != nil {
 		return Lease{}, false, recordError(r.Key, err)
 	}
-	lease, ok := content.(Lease)
-	if !ok {
-		return Lease{}, false, recordError(r.Key, errors.New("not a lease"))
-	}
-	return lease, false, nil
+	return l, false, nil
 }

@@ -135,16 +135,17 @@ func (t *Topic) sum(tenant []byte) uint64 {
 func (t *Topic) slot(sum uint64) uint64 {
 	n := t.hash.magnitude(sum)
 	quotient, _ := bits.Mul64(n, t.reciprocal)
-	slots := uint64(t.slots)                      //nolint:gosec // positive
-	over := int64(n - quotient*slots - slots)     //nolint:gosec // from -slots up to, not including, slots
-	return uint64(over + int64(slots)&(over>>63)) //nolint:gosec // not negative; without a branch that no predictor could learn
+	slots := uint64(t.slots)
+	over := int64(n - quotient*slots - slots) // below zero where the quotient was right
+	// Without a branch: no predictor could learn it.
+	return uint64(over + int64(slots)&(over>>63))
 }
 
 // slotRoute fills in a route, as placedRoute does: a Route is large to pass on.
 func (t *Topic) slotRoute(r *Route, sum uint64) {
 	slot := t.slot(sum)
 	p := t.partitionOf[slot]
-	r.Hash, r.Slot, r.Partition, r.Partitions = sum, int32(slot), p, t.all[p:p+1:p+1] //nolint:gosec // below slots, an int32
+	r.Hash, r.Slot, r.Partition, r.Partitions = sum, int32(slot), p, t.all[p:p+1:p+1]
 	if since := t.overridden[slot]; since > 0 {
 		r.Rule, r.Epoch = RuleSlotOverride, since-1
 	}
@@ -157,7 +158,7 @@ func (t *Topic) placedRoute(r *Route, e *entry, key []byte) {
 		r.Epoch = max(r.Epoch, e.place.Epoch)
 		return
 	}
-	r.Hash, r.Slot = e.sum, int32(t.slot(e.sum)) //nolint:gosec // below slots, an int32
+	r.Hash, r.Slot = e.sum, int32(t.slot(e.sum))
 	r.Partitions, r.Epoch, r.Topic = e.place.Partitions, e.place.Epoch, e.place.Topic
 	r.Rule, r.Kind = RulePinned, KindTenant
 	r.Partition = t.placedPartition(&e.place, key)
@@ -176,7 +177,7 @@ func (t *Topic) placedPartition(p *Placement, key []byte) int32 {
 	case p.Topic != "" || p.Spread == SpreadRandom || p.Spread == SpreadKey && key == nil:
 		return -1
 	case p.Spread == SpreadKey:
-		n := int32(len(p.Partitions)) //nolint:gosec // at most MaxPartitions
+		n := int32(len(p.Partitions))
 		return p.Partitions[t.hash.Slot(t.sum(key), n)]
 	}
 	return p.Partitions[0]

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tenantlane/tenantlane/partitioner/routing"
 	"pgregory.net/rapid"
+
+	"github.com/tenantlane/tenantlane/partitioner/routing"
 )
 
 func TestPartitionListsKeepTheirOrder(t *testing.T) {
