@@ -25,7 +25,7 @@ func ReadTopic(ctx context.Context, client *kgo.Client, topic string, visit func
 		return 0, err
 	}
 	for _, span := range spans {
-		err := reader.Range(ctx, topic, span, func(r *kgo.Record) {
+		err := reader.Range(ctx, topic, span, func(r *kgo.Record) bool {
 			switch v, err := Decode(r.Value); {
 			case isControl(r):
 			case err != nil:
@@ -33,6 +33,7 @@ func ReadTopic(ctx context.Context, client *kgo.Client, topic string, visit func
 			default:
 				visit(v)
 			}
+			return true
 		})
 		if err != nil {
 			return foreign, err
