@@ -1,0 +1,127 @@
+package integration
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tenantlane/tenantlane/internal/embedded"
+)
+
+// broker is a Kafka that a test runs against.
+type broker struct {
+	name  string
+	addrs []string
+}
+
+// forEachBroker runs the test on the embedded broker, a fresh one, and on the
+// real one.
+func forEachBroker(t *testing.T, test func(*testing.T, broker)) {
+	t.Helper()
+	t.Run("embedded", func(t *testing.T) { test(t, startEmbedded(t)) })
+	t.Run("kafka", func(t *testing.T) { test(t, realBroker(t)) })
+}
+
+func startEmbedded(t *testing.T) broker {
+	t.Helper()
+	b, err := embedded.Start(embedded.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return broker{name: "embedded", addrs: b.Addrs()}
+}
+
+// realBroker skips the test where there is none; TestMain has said so, and has
+// failed if one is required.
+func realBroker(t *testing.T) broker {
+	t.Helper()
+	if suite.kafka == nil {
+		t.Skipf("no real broker: %s", suite.why)
+	}
+	return broker{name: "kafka", addrs: suite.kafka}
+}
+
+// client returns a client that is closed at the test's end.
+func (b broker) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	client, err := kgo.NewClient(append(slices.Clip(opts), kgo.SeedBrokers(b.addrs...))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// topic creates a topic with a name of its own, which is deleted at the test's
+// end.
+func (b broker) topic(t *testing.T, partitions int32) string {
+	t.Helper()
+	name := unique(t, "topic")
+	adm := kadm.NewClient(b.client(t))
+	ctx := deadline(t, time.Minute)
+	if _, err := adm.CreateTopic(ctx, partitions, -1, nil, name); err != nil {
+		t.Fatalf("topic %s: %v", name, err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if _, err := adm.DeleteTopic(ctx, name); err != nil {
+			t.Errorf("topic %s: delete: %v", name, err)
+		}
+	})
+	return name
+}
+
+// unique returns a name that no other test and no earlier run has used.
+func unique(t *testing.T, what string) string {
+	t.Helper()
+	test := strings.Map(func(r rune) rune {
+		if r == '/' || r == '_' {
+			return '-'
+		}
+		return r
+	}, strings.TrimPrefix(t.Name(), "Test"))
+	return "tl-" + what + "-" + test + "-" + strings.ToLower(rand.Text()[:8])
+}
+
+// deadline returns a context that ends the test's waits before "go test" ends
+// the whole suite without saying where.
+func deadline(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// await polls until the condition holds, and fails the test if ctx ends first.
+func await(ctx context.Context, t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	if !poll(ctx, holds) {
+		t.Fatalf("waited in vain: %s", what)
+	}
+}
+
+// poll waits until the condition holds, and reports whether it does.
+func poll(ctx context.Context, holds func() bool) bool {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
+}
