@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -61,7 +62,8 @@ func (k *kafkaFlags) connect(ctx context.Context, log *zap.Logger, extra ...kgo.
 	if err != nil {
 		return nil, err
 	}
-	opts = append(opts, kgo.WithLogger(kzap.New(log.Named("kafka"), kzap.LevelFn(clientLevel(log)))))
+	level := &clientLevel{log: log}
+	opts = append(opts, kgo.WithLogger(kzap.New(log.Named("kafka"), kzap.LevelFn(level.get))))
 	client, err := kgo.NewClient(append(opts, extra...)...)
 	if err != nil {
 		return nil, usagef("Kafka client: %w", err)
@@ -70,17 +72,27 @@ func (k *kafkaFlags) connect(ctx context.Context, log *zap.Logger, extra ...kgo.
 		client.Close()
 		return nil, err
 	}
+	level.connected.Store(true)
 	return client, nil
 }
 
-// clientLevel keeps the client's own informative lines out of a log that is
-// not at debug: it has a line for every connection and rebalance step.
-func clientLevel(log *zap.Logger) func() kgo.LogLevel {
-	level := kgo.LogLevelWarn
-	if log.Core().Enabled(zap.DebugLevel) {
-		level = kgo.LogLevelInfo
+// clientLevel is what the client may log. It has a line for every connection
+// and rebalance step, which only belongs into a log at debug; and until it is
+// connected its complaints say less than the error that the command returns.
+type clientLevel struct {
+	log       *zap.Logger
+	connected atomic.Bool
+}
+
+func (l *clientLevel) get() kgo.LogLevel {
+	switch {
+	case l.log.Core().Enabled(zap.DebugLevel):
+		return kgo.LogLevelInfo
+	case l.connected.Load():
+		return kgo.LogLevelWarn
+	default:
+		return kgo.LogLevelNone
 	}
-	return func() kgo.LogLevel { return level }
 }
 
 func (k *kafkaFlags) ping(ctx context.Context, client *kgo.Client) error {

@@ -12,6 +12,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv("TENANTLANE_TEST_AS_BINARY") != "" {
+		main()
+	}
 	goleak.VerifyTestMain(m)
 }
 
