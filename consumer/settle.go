@@ -151,7 +151,7 @@ func (e *engine) judgeGrant(g *lane.Grant[entry], p *partition, r *result) (lane
 	}
 	if r.outcome.verdict == verdictDeadLetter || e.cfg.Retry.Exhausted == DeadLetter {
 		res.Outcome = lane.Hold
-		f.lane = g.Ref()
+		f.lane = g.Ref(r.done)
 		return res, func() { e.post(&f) }
 	}
 	res.Outcome = lane.Park

@@ -43,6 +43,8 @@ func benchPipeline(b *testing.B, backlog int, keyOf func(int, []byte) []byte) {
 		now   time.Duration
 		rec   = new(int)
 		next  int
+
+		grants int
 	)
 	push := func(n int) {
 		for range n {
@@ -56,6 +58,7 @@ func benchPipeline(b *testing.B, backlog int, keyOf func(int, []byte) []byte) {
 			s.Take(now, 32, &batch)
 			for i := range batch.Grants {
 				g := &batch.Grants[i]
+				grants++
 				busy := 50 * time.Nanosecond * time.Duration(len(g.Items))
 				now += busy
 				s.Release(g, lane.Result{Done: len(g.Items), Busy: busy}, now)
@@ -64,6 +67,7 @@ func benchPipeline(b *testing.B, backlog int, keyOf func(int, []byte) []byte) {
 	}
 	push(backlog)
 	run(0)
+	grants = 0
 	b.ReportAllocs()
 	b.ResetTimer()
 	for n := 0; n < b.N; n += 500 {
@@ -71,6 +75,7 @@ func benchPipeline(b *testing.B, backlog int, keyOf func(int, []byte) []byte) {
 		run(backlog / 2)
 	}
 	run(0)
+	b.ReportMetric(float64(b.N)/float64(grants), "records/grant")
 }
 
 // powerLaw draws n tenants by the shares of the built-in population.

@@ -9,10 +9,12 @@ func (s *Scheduler[R]) SetTenant(name []byte, cfg Tenant, now time.Duration) {
 	s.Advance(now)
 	c := &s.core
 	t := c.tenantOf(name, s.hash(name), 0)
-	t.own, t.pinned = cfg, cfg != Tenant{}
+	t.own = nil
+	if cfg != (Tenant{}) {
+		t.own = &cfg
+	}
 	c.applyTenant(t)
-	c.timers.stop(&t.timer)
-	c.refreshTenant(t)
+	c.waitForTokens(t)
 	c.drop(t)
 }
 
@@ -82,17 +84,23 @@ func (s *Scheduler[R]) SkipFirst(p *Partition[R], key []byte) (Item[R], bool) {
 		l.pop()
 	}
 	l.attempts = 0
-	l.unset(parked | backoff)
-	s.core.timers.stop(&l.timer)
+	l.unset(parked | backoff | held)
+	s.core.timers.stop(&l.alarm)
 	s.after(l)
 	return it, true
 }
 
-// Unhold ends a Hold: done leading records are finished, and the lane goes on.
-// It says whether the lane still exists and was held.
+// Unhold ends a Hold: done leading records of the lane, in an unordered one the
+// held record if done is 1, are finished, and the lane goes on. It says whether
+// the record is still there and was held.
 func (s *Scheduler[R]) Unhold(r Ref[R], done int) bool {
 	l := r.get()
-	if l == nil || l.state&held == 0 {
+	switch {
+	case l == nil:
+		return false
+	case l.loose != nil:
+		return s.looseUnhold(l, r.num, done > 0)
+	case l.state&held == 0 || l.n == 0 || l.at(0).Offset != r.offset:
 		return false
 	}
 	l.unset(held)

@@ -20,14 +20,13 @@ func (s *Scheduler[R]) Check() error {
 	for _, tr := range c.tiers {
 		tenants[tr] = map[*entity]bool{}
 	}
-	for _, t := range c.tenants {
-		for ; t != nil; t = t.next {
-			entries++
-			tenants[t.tier][&t.ent] = true
-		}
-	}
-	if entries != c.entries {
-		return fmt.Errorf("%d tenants, counted %d", c.entries, entries)
+	c.tenants.each(func(t *tenant) bool {
+		entries++
+		tenants[t.tier][&t.ent] = true
+		return true
+	})
+	if entries != c.tenants.used {
+		return fmt.Errorf("%d tenants, counted %d", c.tenants.used, entries)
 	}
 	for _, tr := range c.tiers {
 		if err := tr.tenants.check("tier "+tr.name, tenants[tr]); err != nil {
@@ -45,27 +44,27 @@ func (c *core) checkTier(tr *tier, members map[*entity]bool) error {
 	for e := range members {
 		t := e.owner.(*tenant)
 		running += t.ent.running
-		want := len(t.lanes.ready.s) > 0 && !t.paused && t.ent.running < t.limit && t.timer.pos < 0
-		if want != (t.ent.pos >= 0) {
-			return fmt.Errorf("tenant %q ready %v, want %v", t.name, t.ent.pos >= 0, want)
+		want := len(t.lanes.ready) > 0 && !t.paused && t.ent.running < t.limit && !t.alarm.set()
+		if want != (t.ent.place == inReady) {
+			return fmt.Errorf("tenant %q ready %v, want %v", t.name, t.ent.place == inReady, want)
 		}
-		if t.count == 0 && !t.pinned && !t.paused && !t.ent.busy && t.ent.debtPos < 0 && t.timer.pos < 0 {
+		if t.count == 0 && t.own == nil && !t.paused && !t.ent.busy && t.ent.place != inDebt && !t.alarm.set() {
 			return fmt.Errorf("tenant %q is kept for nothing", t.name)
 		}
 	}
 	if running != tr.ent.running {
 		return fmt.Errorf("tier %q: %d grants, its tenants have %d", tr.name, tr.ent.running, running)
 	}
-	want := len(tr.tenants.ready.s) > 0 && tr.ent.running < tr.limit && tr.timer.pos < 0
-	if want != (tr.ent.pos >= 0) {
-		return fmt.Errorf("tier %q ready %v, want %v", tr.name, tr.ent.pos >= 0, want)
+	want := len(tr.tenants.ready) > 0 && tr.ent.running < tr.limit && !tr.alarm.set()
+	if want != (tr.ent.place == inReady) {
+		return fmt.Errorf("tier %q ready %v, want %v", tr.name, tr.ent.place == inReady, want)
 	}
 	return nil
 }
 
 func (g *group) check(what string, members map[*entity]bool) error {
 	var weight float64
-	busy, counted, ready, debt := 0, 0, 0, 0
+	busy, counted, ready, debt := int32(0), int32(0), 0, 0
 	for e := range members {
 		if e.counted {
 			counted++
@@ -74,23 +73,23 @@ func (g *group) check(what string, members map[*entity]bool) error {
 		if e.busy {
 			busy++
 		}
-		if e.pos >= 0 {
+		if e.place == inReady {
 			ready++
-			if g.ready.s[e.pos].e != e || g.ready.s[e.pos].v != e.v {
+			if g.ready[e.pos].e != e || g.ready[e.pos].v != e.v {
 				return fmt.Errorf("%s: ready position is wrong", what)
 			}
 		}
-		if e.debtPos >= 0 {
+		if e.place == inDebt {
 			debt++
-			if g.debt.s[e.debtPos].e != e || e.busy {
+			if g.debt[e.pos].e != e || e.busy {
 				return fmt.Errorf("%s: debt position is wrong", what)
 			}
 		}
-		if e.busy != (e.pos >= 0 || e.running > 0) {
-			return fmt.Errorf("%s: busy %v, ready %v, running %d", what, e.busy, e.pos >= 0, e.running)
+		if e.busy != (e.place == inReady || e.running > 0) {
+			return fmt.Errorf("%s: busy %v, ready %v, running %d", what, e.busy, e.place == inReady, e.running)
 		}
-		if e.counted != (e.busy || e.debtPos >= 0) {
-			return fmt.Errorf("%s: counted %v, busy %v, debt %v", what, e.counted, e.busy, e.debtPos >= 0)
+		if e.counted != (e.busy || e.place == inDebt) {
+			return fmt.Errorf("%s: counted %v, busy %v, debt %v", what, e.counted, e.busy, e.place == inDebt)
 		}
 	}
 	switch {
@@ -98,12 +97,12 @@ func (g *group) check(what string, members map[*entity]bool) error {
 		return fmt.Errorf("%s: busy %d want %d, counted %d want %d", what, g.busy, busy, g.members, counted)
 	case math.Abs(weight-g.weight) > 0:
 		return fmt.Errorf("%s: weight %v, want %v", what, g.weight, weight)
-	case ready != len(g.ready.s) || debt != len(g.debt.s):
-		return fmt.Errorf("%s: %d ready, want %d; %d in debt, want %d", what, len(g.ready.s), ready, len(g.debt.s), debt)
+	case ready != len(g.ready) || debt != len(g.debt):
+		return fmt.Errorf("%s: %d ready, want %d; %d in debt, want %d", what, len(g.ready), ready, len(g.debt), debt)
 	}
-	for _, h := range []*heap4{&g.ready, &g.debt} {
-		for i := 1; i < len(h.s); i++ {
-			if h.s[i].less(&h.s[(i-1)/4]) {
+	for _, h := range []heap4{g.ready, g.debt} {
+		for i := 1; i < len(h); i++ {
+			if h[i].less(&h[(i-1)/4]) {
 				return fmt.Errorf("%s: heap order is broken", what)
 			}
 		}
@@ -129,7 +128,7 @@ func (s *Scheduler[R]) checkLanes() error {
 			if l.over {
 				over++
 			}
-			if l.ent.pos >= 0 {
+			if l.ent.place == inReady {
 				ready++
 			}
 			if l.index != i || s.find(p, l.key, l.hash) != l {
@@ -138,8 +137,8 @@ func (s *Scheduler[R]) checkLanes() error {
 			if p.first[i] != l.unfinished() {
 				return fmt.Errorf("lane %q: first %d, want %d", l.key, p.first[i], l.unfinished())
 			}
-			if l.grantable() != (l.ent.pos >= 0) {
-				return fmt.Errorf("lane %q: ready %v", l.key, l.ent.pos >= 0)
+			if l.grantable() != (l.ent.place == inReady) {
+				return fmt.Errorf("lane %q: ready %v", l.key, l.ent.place == inReady)
 			}
 			if l.n == 0 && !l.over {
 				return fmt.Errorf("lane %q is kept for nothing", l.key)
@@ -159,22 +158,20 @@ func (s *Scheduler[R]) checkLanes() error {
 		return fmt.Errorf("records %d want %d, bytes %d want %d, ready %d want %d",
 			s.records, records, s.bytes, bytes, s.core.ready, ready)
 	}
-	for _, t := range s.core.tenants {
-		for ; t != nil; t = t.next {
-			if err := s.checkTenant(t, lanes[t]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	var err error
+	s.core.tenants.each(func(t *tenant) bool {
+		err = s.checkTenant(t, lanes[t])
+		return err == nil
+	})
+	return err
 }
 
 func (s *Scheduler[R]) checkTenant(t *tenant, lanes map[*entity]bool) error {
 	if err := t.lanes.check(fmt.Sprintf("tenant %q", t.name), lanes); err != nil {
 		return err
 	}
-	records, over, parkedLanes, backoffLanes := 0, 0, 0, 0
-	var running int32
+	records := 0
+	var running, over, parkedLanes, backoffLanes int32
 	for e := range lanes {
 		l := e.owner.(*lane[R])
 		records += l.n
@@ -189,7 +186,7 @@ func (s *Scheduler[R]) checkTenant(t *tenant, lanes map[*entity]bool) error {
 			backoffLanes++
 		}
 	}
-	if records != t.records || len(lanes) != t.count || running != t.ent.running ||
+	if records != t.records || len(lanes) != int(t.count) || running != t.ent.running ||
 		over != t.over || parkedLanes != t.parked || backoffLanes != t.backoff {
 		return fmt.Errorf("tenant %q: records %d want %d, lanes %d want %d, running %d want %d, over %d want %d, parked %d want %d, back-off %d want %d",
 			t.name, t.records, records, t.count, len(lanes), t.ent.running, running,

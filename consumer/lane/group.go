@@ -28,23 +28,21 @@ type group struct {
 	now     float64 // current virtual time
 	top     float64 // the highest virtual time any member reached
 	weight  float64 // of members that are ready, running or in debt
-	busy    int     // members that are ready or running
-	members int     // members whose weight is in weight
+	busy    int32   // members that are ready or running
+	members int32   // members whose weight is in weight
 	seq     uint64
 }
 
-func newGroup() group { return group{debt: heap4{debt: true}} }
-
 func (g *group) min() *entity {
-	if len(g.ready.s) == 0 {
+	if len(g.ready) == 0 {
 		return nil
 	}
-	return g.ready.s[0].e
+	return g.ready[0].e
 }
 
 // enqueue makes e ready. It is a no-op for one that is.
 func (g *group) enqueue(e *entity) {
-	if e.pos >= 0 {
+	if e.place == inReady {
 		return
 	}
 	seq := g.seq
@@ -55,13 +53,13 @@ func (g *group) enqueue(e *entity) {
 	} else {
 		g.wake(e)
 	}
-	g.ready.push(slot{v: e.v, seq: seq, e: e})
+	g.ready.push(slot{v: e.v, seq: seq, e: e}, inReady)
 }
 
 // dequeue makes e not ready. settle must follow.
 func (g *group) dequeue(e *entity) {
-	if e.pos >= 0 {
-		g.ready.removeAt(int(e.pos))
+	if e.place == inReady {
+		g.ready.remove(e)
 	}
 }
 
@@ -69,8 +67,8 @@ func (g *group) dequeue(e *entity) {
 func (g *group) wake(e *entity) {
 	e.busy = true
 	g.busy++
-	if e.debtPos >= 0 {
-		g.debt.removeAt(int(e.debtPos))
+	if e.place == inDebt {
+		g.debt.remove(e)
 	} else {
 		e.v = max(e.v, g.now)
 	}
@@ -80,7 +78,7 @@ func (g *group) wake(e *entity) {
 // settle ends e's being busy once it is neither ready nor running. What it
 // still owes is remembered; when nobody is busy there is nobody to owe it to.
 func (g *group) settle(e *entity) {
-	if !e.busy || e.pos >= 0 || e.running > 0 {
+	if !e.busy || e.place == inReady || e.running > 0 {
 		return
 	}
 	e.busy = false
@@ -94,8 +92,8 @@ func (g *group) settle(e *entity) {
 
 // remember keeps the debt of a member that is not busy, if it has one.
 func (g *group) remember(e *entity) {
-	if !e.busy && e.v > g.now && e.debtPos < 0 {
-		g.debt.push(slot{v: e.v, e: e})
+	if !e.busy && e.v > g.now && e.place != inDebt {
+		g.debt.push(slot{v: e.v, e: e}, inDebt)
 		g.count(e)
 	}
 }
@@ -140,8 +138,8 @@ func (g *group) charge(e *entity, seconds float64) {
 	}
 	e.v += seconds / e.weight
 	g.top = max(g.top, e.v)
-	if e.pos >= 0 {
-		s := g.ready.s[e.pos]
+	if e.place == inReady {
+		s := g.ready[e.pos]
 		s.v, s.seq = e.v, g.seq|continuing
 		g.seq++
 		g.ready.fix(int(e.pos), s)
@@ -158,19 +156,19 @@ func (g *group) setWeight(e *entity, w float64) {
 
 // expired takes out one debtor that the clock has passed, or returns nil.
 func (g *group) expired() *entity {
-	if len(g.debt.s) == 0 || g.debt.s[0].v > g.now {
+	if len(g.debt) == 0 || g.debt[0].v > g.now {
 		return nil
 	}
-	e := g.debt.s[0].e
-	g.debt.removeAt(0)
+	e := g.debt[0].e
+	g.debt.remove(e)
 	g.uncount(e)
 	return e
 }
 
 // forget takes a member that is not busy out of the group.
 func (g *group) forget(e *entity) {
-	if e.debtPos >= 0 {
-		g.debt.removeAt(int(e.debtPos))
+	if e.place == inDebt {
+		g.debt.remove(e)
 	}
 	g.uncount(e)
 }

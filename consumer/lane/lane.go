@@ -1,5 +1,7 @@
 package lane
 
+import "bytes"
+
 // state bits of a lane; any of them keeps it from being granted.
 const (
 	backoff = 1 << iota
@@ -15,23 +17,23 @@ type lane[R any] struct {
 	ent      entity // in tenant.lanes
 	t        *tenant
 	p        *Partition[R]
-	next     *lane[R] // of the same hash
-	key      []byte
-	hash     uint64
-	index    int // in Partition.all
-	name     uint32
-	gen      uint32 // of this struct's use, for Ref
-	state    uint8
-	over     bool // overflowing
-	loose    *loose
-	attempts int32  // failed attempts of the first record
-	from, to int64  // first and last skipped offset, while overflowing
-	vague    bool   // from is below the first skipped record, which is not known
-	full     uint64 // the pass that found no room
-	timer    timer
-	bytes    int64
 	buf      []Item[R] // ring, a power of two long
 	head, n  int
+	bytes    int64
+	state    uint8
+	over     bool   // overflowing
+	vague    bool   // from is below the first skipped record, which is not known
+	attempts int32  // failed attempts of the first record
+	alarm    alarm  // set in back-off
+	gen      uint32 // of this struct's use, for Ref
+	name     uint32
+	index    int // in Partition.all
+	hash     uint64
+	key      []byte
+	short    [24]byte // the key, if it fits
+	loose    *loose
+	from, to int64  // first and last skipped offset, while overflowing
+	full     uint64 // the pass that found no room
 }
 
 // at returns the i-th record from the front.
@@ -92,8 +94,8 @@ func (l *lane[R]) set(bits uint8)   { l.setState(l.state | bits) }
 func (l *lane[R]) unset(bits uint8) { l.setState(l.state &^ bits) }
 
 func (l *lane[R]) setState(to uint8) {
-	l.t.parked += int(to&parked)/parked - int(l.state&parked)/parked
-	l.t.backoff += int(to&backoff)/backoff - int(l.state&backoff)/backoff
+	l.t.parked += int32(to&parked)/parked - int32(l.state&parked)/parked
+	l.t.backoff += int32(to&backoff)/backoff - int32(l.state&backoff)/backoff
 	l.state = to
 }
 
@@ -108,13 +110,13 @@ func (l *lane[R]) setOver(over bool) {
 	}
 	l.over = over
 	l.p.over += n
-	l.t.over += n
+	l.t.over += int32(n)
 }
 
 // refreshLane puts l into its tenant's queue or takes it out. refreshTenant
 // must follow.
 func (s *Scheduler[R]) refreshLane(l *lane[R]) {
-	was := l.ent.pos >= 0
+	was := l.ent.place == inReady
 	if l.grantable() {
 		l.t.lanes.enqueue(&l.ent)
 		if !was {
@@ -128,9 +130,9 @@ func (s *Scheduler[R]) refreshLane(l *lane[R]) {
 }
 
 func (s *Scheduler[R]) find(p *Partition[R], key []byte, hash uint64) *lane[R] {
-	l := p.lanes[hash]
+	l, i := p.lanes.seek(hash, hash)
 	for l != nil && string(l.key) != string(key) {
-		l = l.next
+		l, i = p.lanes.seek(hash, i+1)
 	}
 	return l
 }
@@ -142,22 +144,22 @@ func (s *Scheduler[R]) laneOf(p *Partition[R], id *ID) *lane[R] {
 		return l
 	}
 	l := s.spareLane()
-	*l = lane[R]{
-		key: append(l.key[:0], id.Key...), hash: hash, gen: l.gen, buf: l.buf,
-		p: p, next: p.lanes[hash], name: s.core.cfg.Name(id.Key),
-		index: len(p.all), timer: timer{pos: -1, of: l},
-	}
-	l.ent.init(1, l)
+	l.key = append(l.short[:0], id.Key...)
+	l.hash, l.name = hash, s.core.cfg.Name(id.Key)
+	l.p, l.index = p, len(p.all)
 	if id.Unordered {
 		l.loose = &loose{}
 	}
-	l.t = s.core.tenantOf(id.Tenant, s.hash(id.Tenant), id.Tier)
+	if !bytes.Equal(id.Tenant, id.Key) {
+		hash = s.hash(id.Tenant)
+	}
+	l.t = s.core.tenantOf(id.Tenant, hash, id.Tier)
 	if l.t.count == 0 {
-		s.core.timers.stop(&l.t.timer) // it ran to see the bucket full
+		s.core.timers.stop(&l.t.alarm) // it ran to see the bucket full
 	}
 	l.t.count++
 	s.shadow(l)
-	p.lanes[hash] = l
+	p.lanes.insert(l.hash, l)
 	p.all = append(p.all, l)
 	p.first = append(p.first, 0)
 	return l
@@ -169,28 +171,32 @@ func (s *Scheduler[R]) spareLane() *lane[R] {
 		s.spare = s.spare[:n-1]
 		return l
 	}
-	return &lane[R]{}
+	l := &lane[R]{}
+	l.ent = entity{weight: 1, owner: l}
+	return l
 }
 
 // keepRing is the longest ring, in records, that a freed lane takes along.
 const keepRing = 128
 
 // free ends a lane that has nothing unfinished and no grant in hand.
-// refreshTenant and drop must follow for its tenant.
+// Its fields are left as laneOf needs them. refreshTenant and drop must follow
+// for its tenant.
 func (s *Scheduler[R]) free(l *lane[R]) {
 	if l.state&revoked == 0 {
 		l.p.unlink(l)
 	} else {
 		s.unshadow(l)
 	}
-	s.core.timers.stop(&l.timer)
+	s.core.timers.stop(&l.alarm)
 	l.setState(0)
 	l.t.lanes.forget(&l.ent)
 	l.t.count--
 	l.gen++
-	l.p, l.t, l.next, l.loose = nil, nil, nil, nil
+	l.p, l.t, l.loose = nil, nil, nil
+	l.attempts, l.bytes, l.ent.v = 0, 0, 0
 	if len(l.buf) > keepRing {
-		l.buf = nil
+		l.buf, l.head = nil, 0
 	}
 	if len(s.spare) < keep {
 		s.spare = append(s.spare, l)
@@ -199,18 +205,7 @@ func (s *Scheduler[R]) free(l *lane[R]) {
 
 // unlink takes l out of the partition's index and lists.
 func (p *Partition[R]) unlink(l *lane[R]) {
-	if q := p.lanes[l.hash]; q == l {
-		if l.next == nil {
-			delete(p.lanes, l.hash)
-		} else {
-			p.lanes[l.hash] = l.next
-		}
-	} else {
-		for q.next != l {
-			q = q.next
-		}
-		q.next = l.next
-	}
+	p.lanes.remove(l.hash, l)
 	last := len(p.all) - 1
 	p.all[l.index], p.first[l.index] = p.all[last], p.first[last]
 	p.all[l.index].index = l.index

@@ -15,6 +15,7 @@ type loose struct {
 
 type mark struct {
 	done     bool
+	held     bool // until Unhold
 	attempts int32
 }
 
@@ -139,7 +140,7 @@ func (s *Scheduler[R]) looseWake(l *lane[R], now time.Duration) {
 		u.again.push(pending{num: u.later.pop().num})
 	}
 	if len(u.later) > 0 {
-		s.core.timers.set(&l.timer, u.later[0].due)
+		s.core.timers.set(&l.alarm, u.later[0].due, l)
 	}
 }
 
@@ -164,4 +165,44 @@ func (h *sequence) remove(num int64) {
 			h.push(p)
 		}
 	}
+}
+
+// looseProgress is what a released grant means to an unordered lane.
+func (s *Scheduler[R]) looseProgress(l *lane[R], g *Grant[R], r Result, now time.Duration) {
+	u, rest := l.loose, len(g.Items)-r.Done
+	if r.Outcome != Continue {
+		rest--
+		num := g.num + int64(r.Done)
+		m := u.mark(num)
+		if !r.Uncounted {
+			m.attempts++
+		}
+		switch {
+		case r.Outcome == Hold:
+			m.held = true
+		case r.Outcome == Retry && r.Delay > 0:
+			u.later.push(pending{due: now + r.Delay, num: num})
+		default:
+			u.again.push(pending{num: num})
+		}
+	}
+	l.looseGive(g.num+int64(len(g.Items)-rest), rest)
+	s.looseDone(l, g.num, r.Done)
+	s.looseWake(l, now)
+}
+
+// looseUnhold ends the hold of one record.
+func (s *Scheduler[R]) looseUnhold(l *lane[R], num int64, done bool) bool {
+	u := l.loose
+	if num < u.base || num >= u.base+int64(u.fresh) || !u.mark(num).held {
+		return false
+	}
+	u.mark(num).held = false
+	if done {
+		s.looseDone(l, num, 1)
+	} else {
+		u.again.push(pending{num: num})
+	}
+	s.after(l)
+	return true
 }

@@ -11,7 +11,7 @@ type Partition[R any] struct {
 	topic   string
 	id      int32
 	epoch   int64
-	lanes   map[uint64]*lane[R]
+	lanes   table[lane[R]]
 	all     []*lane[R] // in no order
 	first   []int64    // first unfinished offset of all[i]
 	limit   int64      // records at or above it are not granted
@@ -54,8 +54,7 @@ func (p *Partition[R]) Revoked() bool { return p.revoked }
 // caller's, for its own use.
 func (s *Scheduler[R]) Assign(topic string, id int32, epoch int64) *Partition[R] {
 	p := &Partition[R]{
-		topic: topic, id: id, epoch: epoch,
-		lanes: make(map[uint64]*lane[R]), limit: math.MaxInt64,
+		topic: topic, id: id, epoch: epoch, limit: math.MaxInt64,
 	}
 	s.parts = append(s.parts, p)
 	return p
@@ -154,7 +153,7 @@ func (s *Scheduler[R]) Revoke(p *Partition[R]) {
 	for _, l := range p.all {
 		s.discard(l)
 	}
-	p.lanes, p.all, p.first = nil, nil, nil
+	p.lanes, p.all, p.first = table[lane[R]]{}, nil, nil
 	s.parts = slices.DeleteFunc(s.parts, func(q *Partition[R]) bool { return q == p })
 }
 
@@ -167,7 +166,7 @@ func (s *Scheduler[R]) discard(l *lane[R]) {
 	l.clear()
 	l.setState(revoked)
 	l.setOver(false)
-	s.core.timers.stop(&l.timer)
+	s.core.timers.stop(&l.alarm)
 	t := l.t
 	s.refreshLane(l)
 	if l.ent.running == 0 {

@@ -98,7 +98,7 @@ func (s *Scheduler[R]) Runnable() int { return s.core.ready }
 
 // Tenants is how many tenants have an entry: those with lanes, debts or
 // settings of their own.
-func (s *Scheduler[R]) Tenants() int { return s.core.entries }
+func (s *Scheduler[R]) Tenants() int { return s.core.tenants.used }
 
 // InHand is how many grants are not released.
 func (s *Scheduler[R]) InHand() int {
@@ -137,22 +137,16 @@ func (s *Scheduler[R]) Tenant(name []byte) (TenantState, bool) {
 // Each calls f for every tenant with an entry until f returns false. The name
 // is valid during the call.
 func (s *Scheduler[R]) Each(f func(name []byte, st TenantState) bool) {
-	for _, t := range s.core.tenants {
-		for ; t != nil; t = t.next {
-			if !f(t.name, s.core.state(t)) {
-				return
-			}
-		}
-	}
+	s.core.tenants.each(func(t *tenant) bool { return f(t.name, s.core.state(t)) })
 }
 
 func (c *core) state(t *tenant) TenantState {
 	return TenantState{
-		Tier: t.tier.name, Records: t.records, Bytes: t.bytes, Lanes: t.count,
-		Overflowing: t.over, Parked: t.parked, BackOff: t.backoff,
+		Tier: t.tier.name, Records: t.records, Bytes: t.bytes, Lanes: int(t.count),
+		Overflowing: int(t.over), Parked: int(t.parked), BackOff: int(t.backoff),
 		InHand: int(t.ent.running), Handled: t.handled,
 		Mean:   time.Duration(c.expect(t) * 1e9),
-		Paused: t.paused, Limited: t.timer.pos >= 0 && t.count > 0,
+		Paused: t.paused, Limited: t.alarm.set() && t.count > 0,
 	}
 }
 

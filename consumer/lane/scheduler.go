@@ -77,7 +77,8 @@ const (
 	// Park: it failed for good; the lane waits for ResumeLane or SkipFirst.
 	Park
 	// Hold: it waits for something else, such as the acknowledgement of its
-	// dead letter; the lane waits for Unhold.
+	// dead letter, until Unhold. An ordered lane waits too, an unordered one
+	// goes on.
 	Hold
 )
 
@@ -106,14 +107,19 @@ func (g *Grant[R]) Partition() *Partition[R] { return g.lane.p }
 // Tier is the tier that the tenant is in now.
 func (g *Grant[R]) Tier() string { return g.lane.t.tier.name }
 
-// Ref names the grant's lane after the grant is released.
-func (g *Grant[R]) Ref() Ref[R] { return Ref[R]{lane: g.lane, gen: g.lane.gen} }
+// Ref names Items[i] for Unhold, once the grant is released with the outcome
+// Hold for it.
+func (g *Grant[R]) Ref(i int) Ref[R] {
+	return Ref[R]{lane: g.lane, gen: g.lane.gen, num: g.num + int64(i), offset: g.Items[i].Offset}
+}
 
-// Ref names a lane. It outlives the lane: what is done with it then does
+// Ref names a held record. It outlives the lane: what is done with it then does
 // nothing.
 type Ref[R any] struct {
-	lane *lane[R]
-	gen  uint32
+	lane   *lane[R]
+	gen    uint32
+	num    int64 // in an unordered lane
+	offset int64
 }
 
 func (r Ref[R]) get() *lane[R] {
@@ -176,8 +182,7 @@ func New[R any](cfg Config) (*Scheduler[R], error) {
 	s := &Scheduler[R]{
 		seed: maphash.MakeSeed(),
 		core: core{
-			cfg: cfg, root: newGroup(), byName: map[string]TierID{},
-			tenants: map[uint64]*tenant{}, means: newAverages(cfg.Averages),
+			cfg: cfg, byName: map[string]TierID{}, means: newAverages(cfg.Averages),
 		},
 	}
 	s.core.setTier("", Tier{})
@@ -259,16 +264,16 @@ func (l *lane[R]) next1() *Item[R] {
 // limited arms the timer of the tenant or tier that has no tokens for a record
 // of the given cost, and takes it out of the queue until then.
 func (c *core) limited(tr *tier, t *tenant, cost float64, now time.Duration) bool {
-	if tr.bucket.rate != 0 {
+	if tr.bucket != nil {
 		if wait := tr.bucket.wait(cost, now); wait > 0 {
-			c.timers.set(&tr.timer, now+wait)
+			c.timers.set(&tr.alarm, now+wait, tr)
 			c.refreshTier(tr)
 			return true
 		}
 	}
-	if t.bucket.rate != 0 {
+	if t.bucket != nil {
 		if wait := t.bucket.wait(cost, now); wait > 0 {
-			c.timers.set(&t.timer, now+wait)
+			c.timers.set(&t.alarm, now+wait, t)
 			c.refreshTenant(t)
 			return true
 		}
@@ -318,10 +323,10 @@ func (s *Scheduler[R]) grant(tr *tier, t *tenant, l *lane[R], b *Batch[R]) float
 func (c *core) fit(tr *tier, t *tenant, unit float64) int {
 	n := float64(c.cfg.Quantum)
 	n = min(n, c.cfg.LaneTime.Seconds()/unit)
-	if tr.bucket.rate != 0 {
+	if tr.bucket != nil {
 		n = min(n, tr.bucket.tokens)
 	}
-	if t.bucket.rate != 0 {
+	if t.bucket != nil {
 		n = min(n, t.bucket.tokens)
 	}
 	return max(int(n), 1)
@@ -380,7 +385,9 @@ func (s *Scheduler[R]) progress(l *lane[R], g *Grant[R], r Result, now time.Dura
 	case Park:
 		l.set(parked)
 	case Hold:
-		l.set(held)
+		if l.loose == nil {
+			l.set(held)
+		}
 	}
 }
 
@@ -402,26 +409,8 @@ func (s *Scheduler[R]) orderedProgress(l *lane[R], r Result, now time.Duration) 
 	}
 	if r.Outcome == Retry && r.Delay > 0 {
 		l.set(backoff)
-		s.core.timers.set(&l.timer, now+r.Delay)
+		s.core.timers.set(&l.alarm, now+r.Delay, l)
 	}
-}
-
-func (s *Scheduler[R]) looseProgress(l *lane[R], g *Grant[R], r Result, now time.Duration) {
-	u, rest := l.loose, len(g.Items)-r.Done
-	if r.Outcome != Continue {
-		rest--
-		if !r.Uncounted {
-			u.mark(g.num+int64(r.Done)).attempts++
-		}
-		if r.Outcome == Retry && r.Delay > 0 {
-			u.later.push(pending{due: now + r.Delay, num: g.num + int64(r.Done)})
-		} else {
-			u.again.push(pending{num: g.num + int64(r.Done)})
-		}
-	}
-	l.looseGive(g.num+int64(len(g.Items)-rest), rest)
-	s.looseDone(l, g.num, r.Done)
-	s.looseWake(l, now)
 }
 
 // after puts a lane where it belongs once something about it has changed, or
@@ -446,11 +435,11 @@ func (s *Scheduler[R]) after(l *lane[R]) {
 func (s *Scheduler[R]) Advance(now time.Duration) {
 	s.core.now = max(s.core.now, now)
 	for {
-		tm := s.core.timers.expired(now)
-		if tm == nil {
+		of := s.core.timers.expired(now)
+		if of == nil {
 			return
 		}
-		switch o := tm.of.(type) {
+		switch o := of.(type) {
 		case *lane[R]:
 			o.unset(backoff)
 			if o.loose != nil {

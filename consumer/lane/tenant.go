@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -15,8 +16,8 @@ type tier struct {
 	name    string
 	cfg     Tier
 	limit   int32 // grants in hand
-	bucket  bucket
-	timer   timer // armed while the bucket is empty
+	bucket  *bucket
+	alarm   alarm // set while the bucket is empty
 	times   histogram
 	scale   float64 // weight before reserved shares are worked in
 	raised  bool    // its reserved share is more than its weight gives
@@ -24,22 +25,21 @@ type tier struct {
 
 type tenant struct {
 	ent     entity // in tier.tenants
-	lanes   group
 	tier    *tier
+	lanes   group
 	name    []byte
+	short   [24]byte // the name, if it fits
 	hash    uint64
-	next    *tenant // of the same hash
-	own     Tenant  // what SetTenant said
-	pinned  bool    // own is set
-	paused  bool
-	limit   int32
-	bucket  bucket
-	timer   timer   // armed while the bucket is empty, or not yet full when nothing else keeps the entry
 	mean    float64 // seconds per cost unit; 0: unknown
-	count   int     // lanes
-	over    int     // of these, overflowing
-	parked  int
-	backoff int
+	bucket  *bucket
+	own     *Tenant // what SetTenant said; an entry that has it stays
+	limit   int32   // grants in hand
+	alarm   alarm   // set while the bucket is empty, or not yet full when nothing else keeps the entry
+	paused  bool
+	count   int32 // lanes
+	over    int32 // of these, overflowing
+	parked  int32
+	backoff int32
 	records int
 	bytes   int64
 	handled uint64
@@ -52,10 +52,9 @@ type core struct {
 	root     group         // of tiers
 	tiers    []*tier
 	byName   map[string]TierID
-	reserved bool // some tier has a reserved share
-	members  int  // tiers counted in root when shares were last worked out
-	tenants  map[uint64]*tenant
-	entries  int // tenants
+	reserved bool  // some tier has a reserved share
+	members  int32 // tiers counted in root when shares were last worked out
+	tenants  table[tenant]
 	spare    []*tenant
 	timers   timers
 	means    averages
@@ -75,24 +74,20 @@ func (c *core) tenantOf(name []byte, hash uint64, id TierID) *tenant {
 	if n := len(c.spare); n > 0 {
 		t, c.spare = c.spare[n-1], c.spare[:n-1]
 	} else {
-		t = &tenant{lanes: newGroup()}
+		t = &tenant{}
+		t.ent = entity{weight: 1, owner: t}
 	}
-	*t = tenant{
-		lanes: t.lanes, name: append(t.name[:0], name...),
-		hash: hash, next: c.tenants[hash], tier: c.tiers[id], timer: timer{pos: -1, of: t},
-		mean: c.means.get(hash),
-	}
-	t.ent.init(1, t)
-	c.tenants[hash] = t
-	c.entries++
+	t.name = append(t.short[:0], name...)
+	t.hash, t.tier, t.mean = hash, c.tiers[id], c.means.get(hash)
+	c.tenants.insert(hash, t)
 	c.applyTenant(t)
 	return t
 }
 
 func (c *core) find(name []byte, hash uint64) *tenant {
-	t := c.tenants[hash]
+	t, i := c.tenants.seek(hash, hash)
 	for t != nil && string(t.name) != string(name) {
-		t = t.next
+		t, i = c.tenants.seek(hash, i+1)
 	}
 	return t
 }
@@ -100,26 +95,26 @@ func (c *core) find(name []byte, hash uint64) *tenant {
 // applyTenant works out t's limits from its own, its tier's and the
 // scheduler's values.
 func (c *core) applyTenant(t *tenant) {
-	base := t.tier.cfg.Tenant
-	weight, conc, rate, burst := t.own.Weight, t.own.Concurrency, t.own.Rate, t.own.Burst
-	if weight == 0 {
-		weight = base.Weight
+	var own Tenant
+	if t.own != nil {
+		own = *t.own
 	}
-	if conc == 0 {
-		conc = base.Concurrency
+	base := &t.tier.cfg.Tenant
+	if own.Rate == 0 {
+		own.Rate, own.Burst = base.Rate, cmp.Or(own.Burst, base.Burst)
 	}
-	if conc == 0 {
-		conc = c.cfg.TenantConcurrency
+	t.tier.tenants.setWeight(&t.ent, quantize(cmp.Or(own.Weight, base.Weight)))
+	t.limit = limitOf(cmp.Or(own.Concurrency, base.Concurrency, c.cfg.TenantConcurrency))
+	t.bucket = t.bucket.with(own.Rate, own.Burst, c.now)
+}
+
+// waitForTokens reconsiders t after a change of its limits. Unless it waits for
+// something else it is looked at again at once, by Advance.
+func (c *core) waitForTokens(t *tenant) {
+	if t.alarm.set() {
+		c.timers.set(&t.alarm, c.now, t)
 	}
-	if rate == 0 {
-		rate = base.Rate
-		if burst == 0 {
-			burst = base.Burst
-		}
-	}
-	t.tier.tenants.setWeight(&t.ent, quantize(weight))
-	t.limit = limitOf(conc)
-	t.bucket.set(rate, burst, c.now)
+	c.refreshTenant(t)
 }
 
 // limitOf turns "not positive: no limit" into a number to compare with.
@@ -133,7 +128,7 @@ func limitOf(n int) int32 {
 // refreshTenant puts t where it belongs after any change to it or its lanes.
 func (c *core) refreshTenant(t *tenant) {
 	g := &t.tier.tenants
-	if len(t.lanes.ready.s) > 0 && !t.paused && t.ent.running < t.limit && t.timer.pos < 0 {
+	if len(t.lanes.ready) > 0 && !t.paused && t.ent.running < t.limit && !t.alarm.set() {
 		g.enqueue(&t.ent)
 	} else {
 		g.dequeue(&t.ent)
@@ -143,7 +138,7 @@ func (c *core) refreshTenant(t *tenant) {
 }
 
 func (c *core) refreshTier(tr *tier) {
-	if len(tr.tenants.ready.s) > 0 && tr.ent.running < tr.limit && tr.timer.pos < 0 {
+	if len(tr.tenants.ready) > 0 && tr.ent.running < tr.limit && !tr.alarm.set() {
 		c.root.enqueue(&tr.ent)
 	} else {
 		c.root.dequeue(&tr.ent)
@@ -184,40 +179,24 @@ func (c *core) learn(t *tenant, n int, cost, seconds float64) {
 // drop frees t's entry once nothing is left to remember: no lane, no grant in
 // hand, no debt, no setting, and a full token bucket.
 func (c *core) drop(t *tenant) {
-	if t.count > 0 || t.ent.busy || t.ent.debtPos >= 0 || t.pinned || t.paused {
+	if t.count > 0 || t.ent.busy || t.ent.place == inDebt || t.own != nil || t.paused {
 		return
 	}
-	if wait := t.bucket.wait(t.bucket.burst, c.now); wait > 0 {
-		c.timers.set(&t.timer, c.now+wait)
+	if wait := t.bucket.full(c.now); wait > 0 {
+		c.timers.set(&t.alarm, c.now+wait, t)
 		return
 	}
-	c.timers.stop(&t.timer)
+	c.timers.stop(&t.alarm)
 	if t.mean > 0 {
 		c.means.put(t.hash, t.mean)
 	}
 	t.tier.tenants.forget(&t.ent)
-	c.unlink(t)
-	c.entries--
+	c.tenants.remove(t.hash, t)
+	t.lanes.reset()
+	t.ent.v, t.handled, t.bucket = 0, 0, nil
 	if len(c.spare) < keep {
-		t.lanes.reset()
 		c.spare = append(c.spare, t)
 	}
-}
-
-func (c *core) unlink(t *tenant) {
-	if p := c.tenants[t.hash]; p == t {
-		if t.next == nil {
-			delete(c.tenants, t.hash)
-		} else {
-			c.tenants[t.hash] = t.next
-		}
-	} else {
-		for p.next != t {
-			p = p.next
-		}
-		p.next = t.next
-	}
-	t.next = nil
 }
 
 // expire drops what the clocks have passed, a bounded number at a time.

@@ -17,28 +17,22 @@ func (c *core) setTier(name string, cfg Tier) TierID {
 	if !ok {
 		id = TierID(len(c.tiers))
 		c.byName[name] = id
-		tr := &tier{name: name, tenants: newGroup()}
-		tr.timer = timer{pos: -1, of: tr}
-		tr.ent.init(1, tr)
+		tr := &tier{name: name}
+		tr.ent = entity{weight: 1, owner: tr}
 		c.tiers = append(c.tiers, tr)
 	}
 	tr := c.tiers[id]
 	cfg.Reserved = min(max(cfg.Reserved, 0), maxReserved)
 	tr.cfg, tr.scale, tr.limit = cfg, quantize(cfg.Weight), limitOf(cfg.MaxConcurrency)
-	tr.bucket.set(cfg.Rate, cfg.Burst, c.now)
-	c.timers.stop(&tr.timer)
-	for _, t := range c.tenants {
-		for t != nil {
-			next := t.next // drop takes t out
-			if t.tier == tr {
-				c.applyTenant(t)
-				c.timers.stop(&t.timer)
-				c.refreshTenant(t)
-				c.drop(t)
-			}
-			t = next
+	tr.bucket = tr.bucket.with(cfg.Rate, cfg.Burst, c.now)
+	c.timers.stop(&tr.alarm)
+	c.tenants.each(func(t *tenant) bool {
+		if t.tier == tr {
+			c.applyTenant(t)
+			c.waitForTokens(t)
 		}
-	}
+		return true
+	})
 	c.reserved = false
 	for _, t := range c.tiers {
 		c.reserved = c.reserved || t.cfg.Reserved > 0

@@ -2,64 +2,66 @@ package lane
 
 import "time"
 
-// timer is the next moment at which a lane in back-off or a tenant or tier
-// over its rate becomes runnable. All of a scheduler's are in one heap, so that
-// a thousand tenants in retry cost a thousand heap entries and no goroutine.
+// alarm is one entity's place in the timers: 0 when it is not set, so that the
+// zero value is ready, and one more than the index otherwise.
+type alarm struct{ at int32 }
+
+func (a alarm) set() bool { return a.at > 0 }
+
+// timers are the moments at which lanes in back-off and tenants and tiers over
+// their rates become runnable, in one heap: a thousand tenants in retry cost a
+// thousand entries and no goroutine.
+type timers []timer
+
 type timer struct {
 	due time.Duration
-	pos int32 // in timers, or -1
-	of  any   // *tier, *tenant or *lane[R]
+	a   *alarm
+	of  any // *tier, *tenant or *lane[R]
 }
 
-type timers []*timer
-
-// set arms t, or moves it.
-func (h *timers) set(t *timer, due time.Duration) {
-	if t.pos < 0 {
-		*h = append(*h, t)
-		t.pos = int32(len(*h) - 1)
-		t.due = due
-		h.up(int(t.pos))
+// set arms an alarm, or moves it.
+func (h *timers) set(a *alarm, due time.Duration, of any) {
+	if !a.set() {
+		*h = append(*h, timer{due: due, a: a, of: of})
+		a.at = int32(len(*h))
+		h.up(len(*h) - 1)
 		return
 	}
-	earlier := due < t.due
-	t.due = due
-	if earlier {
-		h.up(int(t.pos))
-	} else {
-		h.down(int(t.pos))
-	}
+	i := int(a.at) - 1
+	(*h)[i].due = due
+	h.up(i)
+	h.down(int(a.at) - 1)
 }
 
-// stop disarms t if it is armed.
-func (h *timers) stop(t *timer) {
-	if t.pos < 0 {
+// stop disarms an alarm if it is armed.
+func (h *timers) stop(a *alarm) {
+	if !a.set() {
 		return
 	}
-	i, last := int(t.pos), len(*h)-1
+	i, last := int(a.at)-1, len(*h)-1
 	h.swap(i, last)
-	(*h)[last] = nil
+	(*h)[last] = timer{}
 	*h = (*h)[:last]
-	t.pos = -1
+	a.at = 0
 	if i < last {
 		h.up(i)
 		h.down(i)
 	}
 }
 
-// due returns the earliest timer if its time has come.
-func (h *timers) expired(now time.Duration) *timer {
+// expired takes out the earliest timer if its time has come, or returns nil.
+func (h *timers) expired(now time.Duration) any {
 	if len(*h) == 0 || (*h)[0].due > now {
 		return nil
 	}
 	t := (*h)[0]
-	h.stop(t)
-	return t
+	h.stop(t.a)
+	return t.of
 }
 
 func (h timers) swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].pos, h[j].pos = int32(i), int32(j)
+	h[i].a.at, h[j].a.at = int32(i+1), int32(j+1)
 }
 
 func (h timers) up(i int) {

@@ -103,6 +103,7 @@ func (w *world) finish() {
 		}
 		w.take()
 		w.release(false)
+		w.acknowledge()
 		w.now += 10 * time.Millisecond
 	}
 	for _, p := range w.life.parts {
@@ -128,7 +129,7 @@ func (w *world) settled() bool {
 			return false
 		}
 	}
-	return len(w.life.hand) == 0
+	return len(w.life.hand) == 0 && len(w.life.holds) == 0
 }
 
 // run takes a world through some steps and to its end.

@@ -23,7 +23,9 @@ func (w *world) step() {
 		w.reread(w.anyPart())
 	case n < 86:
 		w.commit(w.anyPart(), w.rnd.Intn(8) > 0)
-	case n < 90:
+	case n < 88:
+		w.acknowledge()
+	case n < 91:
 		w.now += time.Duration(w.rnd.Intn(40)) * time.Millisecond
 	case n < 97:
 		w.operate()
@@ -159,25 +161,33 @@ func (w *world) release(fails bool) {
 	for _, off := range h.offs[:r.Done] {
 		w.handle(&h, off, live)
 	}
-	ref := h.g.Ref()
+	var ref lane.Ref[int64]
+	if r.Done < len(h.offs) {
+		ref = h.g.Ref(r.Done)
+	}
 	if got := w.life.s.Release(&h.g, r, w.now); got != live {
 		w.failf("Release said %v for a grant whose partition's revocation is %v", got, !live)
 	}
 	if r.Outcome == lane.Hold && live {
-		w.held(&h, ref, h.offs[r.Done])
+		w.life.holds = append(w.life.holds, hold{h: h, ref: ref, off: h.offs[r.Done]})
 	}
 }
 
-// held finishes a held record, such as one whose dead letter was acknowledged,
-// now or never before the end.
-func (w *world) held(h *inHand, ref lane.Ref[int64], off int64) {
-	done := 0
-	if !w.keys[h.key].unordered && w.rnd.Intn(2) == 0 {
-		w.handle(h, off, true)
-		done = 1
+// acknowledge ends a hold: the dead letter was acknowledged, or is given up.
+func (w *world) acknowledge() {
+	if len(w.life.holds) == 0 {
+		return
 	}
-	if !w.life.s.Unhold(ref, done) {
-		w.failf("a held lane was not found")
+	i := w.rnd.Intn(len(w.life.holds))
+	h := w.life.holds[i]
+	w.life.holds = slices.Delete(w.life.holds, i, i+1)
+	there := !h.h.part.p.Revoked() && h.h.part.inMemory[h.off]
+	done := w.rnd.Intn(2)
+	if there && done == 1 {
+		w.handle(&h.h, h.off, true)
+	}
+	if got := w.life.s.Unhold(h.ref, done); got != there {
+		w.failf("Unhold said %v for offset %d, want %v", got, h.off, there)
 	}
 }
 

@@ -70,6 +70,14 @@ type life struct {
 	s     *lane.Scheduler[int64]
 	parts []*part // by partition; nil: not assigned
 	hand  []inHand
+	holds []hold
+}
+
+// hold is a record that waits for its dead letter to be acknowledged.
+type hold struct {
+	h   inHand
+	ref lane.Ref[int64]
+	off int64
 }
 
 // part is one assignment.
