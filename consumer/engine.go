@@ -78,7 +78,8 @@ func newEngine(cfg *Config, h Handler, m *metrics, letters letterbox) (*engine, 
 		return nil, fmt.Errorf("making the scheduler: %w", err)
 	}
 	e := &engine{
-		cfg: cfg, handler: h, letters: letters, log: cfg.Logger, sampled: sampled(cfg.Logger), metrics: m, began: time.Now(),
+		cfg: cfg, handler: h, letters: letters, log: cfg.Logger, sampled: sampled(cfg.Logger), metrics: m, began: time.Now().Add(-1), // 0 is "never" in worker.since
+
 		room: make(chan struct{}, 1), poke: make(chan struct{}, 1),
 		sched: sched, parts: map[topicPartition]*partition{}, byLanes: map[*lane.Partition[entry]]*partition{},
 		workers: map[*worker]struct{}{}, quiet: make(chan struct{}), armed: never,

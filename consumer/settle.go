@@ -22,6 +22,7 @@ func (e *engine) take(w *worker) bool {
 	for {
 		if e.stopping || w.stuck {
 			e.endWorker(w)
+			e.wakeOne()
 			e.mu.Unlock()
 			run(todo)
 			return false
@@ -49,6 +50,9 @@ func run(todo []func()) {
 
 // grant takes runnable lanes for w, and passes the word on if there are more.
 func (e *engine) grant(w *worker) bool {
+	if e.ctx.Err() != nil {
+		return false // a handler would be cancelled at once, and come back as fast
+	}
 	now := e.now()
 	n := e.sched.Take(now, takeMost, &w.batch)
 	e.rearm(now, n)
@@ -62,6 +66,8 @@ func (e *engine) grant(w *worker) bool {
 	w.results = w.results[:0]
 	w.claimed.Store(0)
 	w.running, w.upTo = true, n
+	w.part.Store(w.parts[0])
+	w.begin(now) // the clock may look before the first handling begins
 	if e.sched.Runnable() > 0 {
 		e.wakeOne()
 	}
