@@ -53,7 +53,7 @@ soak: ## search for hours: SOAK_CHECKS property checks each, SOAK_ROUNDS rounds 
 	$(GO) test -race -timeout 0 \
 		$$($(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | awk '/pgregory.net\/rapid/ {print $$1}') -args -rapid.checks=$(SOAK_CHECKS)
 	$(MAKE) fuzz FUZZTIME=10m
-	cd integration && $(GO) test $(RACE) -timeout 0 -count=$(SOAK_ROUNDS)
+	cd integration && TENANTLANE_SOAK=1 $(GO) test $(RACE) -timeout 0 -count=$(SOAK_ROUNDS)
 
 .PHONY: bench
 bench: ## run the Go benchmarks once each

@@ -62,23 +62,29 @@ func TestGuarantees(t *testing.T) {
 			t.Run(s.name, func(t *testing.T) {
 				r := newRun(t, b)
 				s.play(r)
-				o := outcome{run: r, graceful: s.graceful}
-				o.uncommitted = r.settle()
-				t.Logf("%d records of %d tenants produced, %d handlings, %d repeats",
-					r.report.Produced, r.report.Tenants, r.handled.Load(), r.report.Duplicates)
-				for _, g := range guarantees {
-					t.Run(g.name, func(t *testing.T) {
-						if err := g.holds(o); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				if t.Failed() {
-					for _, finding := range r.report.Worst {
-						t.Logf("worst: %+v", finding)
-					}
-				}
+				judge(t, r, s.graceful)
 			})
 		}
 	})
+}
+
+// judge waits until the run's work is done and tests every guarantee.
+func judge(t *testing.T, r *run, graceful bool) {
+	t.Helper()
+	o := outcome{run: r, graceful: graceful}
+	o.uncommitted = r.settle()
+	t.Logf("%d records of %d tenants produced, %d handlings, %d repeats",
+		r.report.Produced, r.report.Tenants, r.handled.Load(), r.report.Duplicates)
+	for _, g := range guarantees {
+		t.Run(g.name, func(t *testing.T) {
+			if err := g.holds(o); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if t.Failed() {
+		for _, finding := range r.report.Worst {
+			t.Logf("worst: %+v", finding)
+		}
+	}
 }
