@@ -25,10 +25,11 @@ type partition struct {
 	index int32 // -1: kgo or the fallback decides
 
 	mu sync.Mutex
-	// guards used of room, total and refused
+	// guards used of room and all below
 	room    *room
 	total   limit // records and bytes acknowledged
 	refused [reasons]uint64
+	doubt   bool // a record that failed may still be written
 }
 
 func newDest(topic string) *dest {
@@ -88,10 +89,12 @@ func (p *partition) done(size int64, err error) {
 	p.room.give(size)
 	if err != nil {
 		p.refused[reasonOf(err)]++
+		p.doubt = p.doubt || maybeWritten(err)
 		return
 	}
 	p.total.records++
 	p.total.bytes += size
+	p.doubt = false
 }
 
 // refuse counts a record that never left.
@@ -99,6 +102,21 @@ func (p *partition) refuse(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refused[reasonOf(err)]++
+}
+
+// doubtful tells whether a record that failed may still be written.
+func (p *partition) doubtful() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.doubt
+}
+
+// confirmed notes that whatever failed before is known to be written by now or
+// never.
+func (p *partition) confirmed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.doubt = false
 }
 
 // numbers gives what the metrics show.

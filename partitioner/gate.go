@@ -29,6 +29,7 @@ type gate struct {
 	tenant   string
 	room     *room
 	closed   bool
+	closing  uint64 // which of the shard's closings was the last here; 0 is none
 	draining bool
 	queue    []*flight
 	queued   int64           // bytes in queue
@@ -49,8 +50,9 @@ type gates struct {
 
 type shard struct {
 	mu sync.Mutex
-	// guards gates and everything in each of them
-	gates map[string]*gate
+	// guards gates and everything in each of them, and closings
+	gates    map[string]*gate
+	closings uint64
 }
 
 func newGates() *gates {
@@ -101,15 +103,27 @@ func (s *shard) give(g *gate, size int64) {
 func (s *shard) close(tenant []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gate(tenant).closed = true
+	s.closings++
+	g := s.gate(tenant)
+	g.closed, g.closing = true, s.closings
 }
 
-// reopen lets the tenant's records leave again. drain tells that somebody must
-// empty its queue.
-func (s *shard) reopen(tenant []byte) (g *gate, drain bool) {
+// closing says which closing of the tenant's gate holds now.
+func (s *shard) closing(tenant []byte) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gate(tenant).closing
+}
+
+// reopen lets the tenant's records leave again, if it is still that closing
+// that holds. drain tells that somebody must empty its queue.
+func (s *shard) reopen(tenant []byte, closing uint64) (g *gate, drain bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g = s.gate(tenant)
+	if g.closing != closing {
+		return g, false
+	}
 	g.closed = false
 	drain = len(g.queue) > 0 && !g.draining
 	g.draining = g.draining || drain

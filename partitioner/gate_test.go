@@ -11,7 +11,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tenantlane/tenantlane/partitioner/routing"
 	"github.com/tenantlane/tenantlane/partitioner/store"
@@ -326,4 +329,72 @@ func TestIdleTenantsAreForgotten(t *testing.T) {
 	if left > gateShards*idleGates {
 		t.Errorf("%d gates for tenants without anything in flight", left)
 	}
+}
+
+// TestAFailedRecordIsFollowedByABarrier covers what a promise cannot tell: a
+// record that failed may still be on its way. After Settle it must not be.
+func TestAFailedRecordIsFollowedByABarrier(t *testing.T) {
+	c := cluster(t, 2)
+	p := producing(t, c, store.Fixed(tableOf(t, pinned(2, map[string]int32{"acme": 1}))), ProducerConfig{})
+	settle := func() {
+		t.Helper()
+		if err := p.Settle(patient(t), "orders", []byte("acme")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settle() // nothing happened
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "orders", Err: kerr.InvalidRecord, Count: 1})
+	if err := p.ProduceSync(patient(t), record("acme", "fails")).FirstErr(); !errors.Is(err, kerr.InvalidRecord) {
+		t.Fatal(err)
+	}
+	settle()
+	settle() // known by now
+	if err := p.ProduceSync(patient(t), record("acme", "follows")).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	settle()
+	got := read(t, c, "orders", 2)
+	if len(got) != 2 || got[0].Partition != 1 || string(got[1].Value) != "follows" {
+		t.Fatalf("wrote %v", values(got))
+	}
+	control, err := routing.ParseControl([]byte(header(got[0], routing.HeaderControl)[0]))
+	if err != nil || control.Kind != routing.ControlBarrier || control.Unit.Tenant != "acme" || control.Epoch != 1 {
+		t.Errorf("control %+v, %v", control, err)
+	}
+	if len(got[0].Value) == 0 || string(got[0].Key) != string(routing.ControlKey(control.Move)) {
+		t.Errorf("key %q, value %q", got[0].Key, got[0].Value)
+	}
+}
+
+func TestAResumeAtWaitsForItsRevision(t *testing.T) {
+	c := cluster(t, 2)
+	src := swapping(tableOf(t, pinned(2, map[string]int32{"acme": 0})))
+	p := producing(t, c, src, ProducerConfig{})
+	acme := []byte("acme")
+	var o outcome
+	p.Pause("orders", acme)
+	p.ResumeAt("orders", acme, 2)
+	p.Produce(context.Background(), record("acme", 1), o.promise())
+	if n := p.topicOf("orders").gates.queued(); n != 1 {
+		t.Fatalf("%d records wait", n)
+	}
+	src.place(t, "acme", 1)
+	o.ok(t)
+	if got := o.records[0].Partition; got != 1 {
+		t.Errorf("went to partition %d", got)
+	}
+
+	p.Pause("orders", acme)
+	p.ResumeAt("orders", acme, 3)
+	p.Pause("orders", acme) // another move: the first one's resume is void
+	src.place(t, "acme", 0)
+	if err := p.WaitRevision(patient(t), 3); err != nil {
+		t.Fatal(err)
+	}
+	p.Produce(context.Background(), record("acme", 2), o.promise())
+	if n := p.topicOf("orders").gates.queued(); n != 1 {
+		t.Errorf("%d records wait", n)
+	}
+	p.ResumeAt("orders", acme, 3) // known already
+	o.ok(t)
 }

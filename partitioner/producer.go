@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -174,7 +175,27 @@ func (p *Producer) Pause(topic string, tenant []byte) {
 // order and by the table of now, then new ones. It does not wait for that.
 func (p *Producer) Resume(topic string, tenant []byte) {
 	s := p.shard(topic, tenant)
-	g, drain := s.reopen(tenant)
+	p.reopen(topic, s, tenant, s.closing(tenant))
+}
+
+// ResumeAt is Resume once records are routed by a table of that revision or a
+// later one. It returns at once; another Pause in between makes it void.
+func (p *Producer) ResumeAt(topic string, tenant []byte, revision uint64) {
+	s, tenant := p.shard(topic, tenant), slices.Clone(tenant)
+	closing := s.closing(tenant)
+	if p.Revision() >= revision {
+		p.reopen(topic, s, tenant, closing)
+		return
+	}
+	p.lifecycle.start(func() {
+		if p.WaitRevision(p.ctx, revision) == nil {
+			p.reopen(topic, s, tenant, closing)
+		}
+	})
+}
+
+func (p *Producer) reopen(topic string, s *shard, tenant []byte, closing uint64) {
+	g, drain := s.reopen(tenant, closing)
 	if drain {
 		p.lifecycle.start(func() { p.drain(s, g) })
 	}
@@ -187,14 +208,16 @@ func (p *Producer) InFlight(topic string, tenant []byte) int {
 	return p.shard(topic, tenant).inFlight(tenant)
 }
 
-// Settle returns when the tenant has nothing in flight, or ctx ends. Pause
+// Settle returns when every record of the tenant that was sent is known to be
+// written or not, or ctx ends: nothing is in flight, and where a record failed
+// last, a control record behind it keeps it from being written late. Pause
 // first, or more may follow.
 func (p *Producer) Settle(ctx context.Context, topic string, tenant []byte) error {
 	if err := p.shard(topic, tenant).wait(ctx, tenant); err != nil {
 		return fmt.Errorf("producer: %d records of tenant %q in topic %s still in flight: %w",
 			p.InFlight(topic, tenant), tenant, topic, err)
 	}
-	return nil
+	return p.confirm(ctx, topic, tenant)
 }
 
 func (p *Producer) shard(topic string, tenant []byte) *shard {

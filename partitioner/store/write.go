@@ -26,6 +26,9 @@ const filePerm fs.FileMode = 0o644
 // moment: a higher revision, and no change of what is fixed once data exists.
 // A file that does not parse is refused too, since its author is not done.
 //
+// An error means that nothing has changed, unless Table gives t afterwards: the
+// directory could then not be synced.
+//
 // The file keeps its permissions, and loses its comments: it then holds the
 // table's canonical YAML. A crash leaves the old file or the new one.
 func (f *File) Write(ctx context.Context, t *routing.Table) error {
@@ -70,6 +73,9 @@ func (f *File) write(ctx context.Context, t *routing.Table) error {
 	f.cfg.Logger.Info("routing table written", zap.String("file", f.path), zap.Uint64("revision", t.Revision()))
 	f.seen = xxhash.Sum64(content)
 	f.replaced(t)
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("it is in effect, but may be lost if the machine crashes: %w", err)
+	}
 	return nil
 }
 
@@ -99,8 +105,7 @@ func lock(ctx context.Context, dir string) (unlock func(), err error) {
 }
 
 // replace puts content into path by way of a temporary file beside it: written,
-// synced, renamed, and the directory synced, so that the new name survives a
-// crash of the machine as well.
+// synced, renamed. An error means that path is as it was.
 func replace(path string, content []byte) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
@@ -114,10 +119,7 @@ func replace(path string, content []byte) (err error) {
 	if err := fill(tmp, content, modeOf(path)); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return os.Rename(tmp.Name(), path)
 }
 
 func fill(tmp *os.File, content []byte, mode fs.FileMode) error {
@@ -139,6 +141,7 @@ func modeOf(path string) fs.FileMode {
 	return info.Mode().Perm()
 }
 
+// syncDir makes a renamed file's name survive a crash of the machine.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
