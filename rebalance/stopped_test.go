@@ -1,0 +1,631 @@
+package rebalance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tenantlane/tenantlane/partitioner"
+	"github.com/tenantlane/tenantlane/partitioner/routing"
+	"github.com/tenantlane/tenantlane/partitioner/store"
+)
+
+// patience is when a test that hangs gives up. Nothing is measured by it.
+const patience = 30 * time.Second
+
+func patient(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// world is a broker, a table's file, and producers over it.
+type world struct {
+	t        testing.TB
+	cluster  *kfake.Cluster
+	path     string
+	file     *store.File
+	client   *kgo.Client
+	producer *partitioner.Producer
+}
+
+const table = `
+version: 1
+revision: 1
+topics:
+  orders: {partitions: 4, slots: 16, epoch: 1, placements: {acme: {partitions: [0], epoch: 1}}}
+`
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, "orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	w := &world{t: t, cluster: cluster, path: filepath.Join(t.TempDir(), "routing.yaml")}
+	if err := os.WriteFile(w.path, []byte(table), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.file = w.open()
+	w.client = w.newClient()
+	w.producer = w.newProducer(w.file)
+	return w
+}
+
+func (w *world) open() *store.File {
+	w.t.Helper()
+	f, err := store.OpenFile(context.Background(), w.path, store.FileConfig{Interval: 5 * time.Millisecond})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func (w *world) newClient(opts ...kgo.Opt) *kgo.Client {
+	w.t.Helper()
+	client, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.MetadataMinAge(20 * time.Millisecond),
+	}, opts...)...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(client.Close)
+	return client
+}
+
+func (w *world) newProducer(src store.Source) *partitioner.Producer {
+	w.t.Helper()
+	client := w.newClient(append(partitioner.ClientOpts(src, partitioner.Config{}), kgo.ProducerLinger(0))...)
+	p, err := partitioner.NewProducer(client, src, partitioner.ProducerConfig{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = p.Close(ctx)
+	})
+	return p
+}
+
+func (w *world) coordinator(table TableStore, producers ...Pauser) *Coordinator {
+	w.t.Helper()
+	if len(producers) == 0 {
+		producers = []Pauser{w.producer}
+	}
+	c, err := NewCoordinator(CoordinatorConfig{Client: w.client, Table: table, Producers: producers, Poll: 2 * time.Millisecond})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) produce(values ...any) {
+	w.t.Helper()
+	for _, v := range values {
+		r := &kgo.Record{Topic: "orders", Key: []byte("acme"), Value: fmt.Append(nil, v)}
+		if err := w.producer.ProduceSync(patient(w.t), r).FirstErr(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// commit sets a group's commit in a partition of orders.
+func (w *world) commit(group string, partition int32, at int64) {
+	w.t.Helper()
+	var offsets kadm.Offsets
+	offsets.AddOffset("orders", partition, at, -1)
+	if err := kadm.NewClient(w.client).CommitAllOffsets(patient(w.t), group, offsets); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// home wants the tenant's next record to go to a partition.
+func (w *world) home(want int32) {
+	w.t.Helper()
+	r := &kgo.Record{Topic: "orders", Key: []byte("acme"), Value: []byte("where")}
+	if _, err := w.producer.ProduceSync(patient(w.t), r).First(); err != nil || r.Partition != want {
+		w.t.Errorf("the tenant's record went to partition %d, want %d (%v)", r.Partition, want, err)
+	}
+}
+
+var move = StoppedMove{Topic: "orders", Tenant: "acme", To: []int32{3}, Groups: []string{"g"}}
+
+func TestMoveStopped(t *testing.T) {
+	w := newWorld(t)
+	w.produce(1, 2, 3)
+	w.commit("g", 0, 3)
+	report, err := w.coordinator(w.file).MoveStopped(patient(t), move)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.State != StateDone || report.Mode != "stopped" || !slices.Equal(report.From, []int32{0}) || !slices.Equal(report.To, []int32{3}) ||
+		report.Epoch != 2 || report.Revision != 2 || report.Pause <= 0 || !slices.Equal(report.Groups, []string{"g"}) || report.Ends[0] != 3 {
+		t.Errorf("report %+v", report)
+	}
+	w.home(3)
+	onDisk, err := os.ReadFile(w.path)
+	if err != nil || !strings.Contains(string(onDisk), "revision: 2") {
+		t.Errorf("the file holds %s (%v)", onDisk, err)
+	}
+}
+
+func TestMoveStoppedFindsTheGroupsItself(t *testing.T) {
+	w := newWorld(t)
+	w.produce(1, 2)
+	w.commit("one", 0, 2)
+	w.commit("two", 0, 2)
+	m := move
+	m.Groups = nil
+	report, err := w.coordinator(w.file).MoveStopped(patient(t), m)
+	if err != nil || !slices.Equal(report.Groups, []string{"one", "two"}) {
+		t.Errorf("waited for %v, %v", report.Groups, err)
+	}
+}
+
+func TestMoveStoppedToASpread(t *testing.T) {
+	w := newWorld(t)
+	m := move
+	m.To, m.Spread = []int32{1, 2}, routing.SpreadRandom
+	report, err := w.coordinator(w.file).MoveStopped(patient(t), m)
+	if err != nil || !slices.Equal(report.To, []int32{1, 2}) {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	topic, _ := w.file.Table().Topic("orders")
+	if got := topic.Lookup([]byte("acme"), nil); got.Kind != routing.KindSpreadRandom {
+		t.Errorf("route %+v", got)
+	}
+}
+
+func TestMoveStoppedRefusesBeforeAnybodyWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*StoppedMove)
+		want   string
+	}{
+		"an unknown topic":   {func(m *StoppedMove) { m.Topic = "absent" }, "no topic absent"},
+		"no tenant":          {func(m *StoppedMove) { m.Tenant = "" }, "Tenant is empty"},
+		"nowhere":            {func(m *StoppedMove) { m.To = nil }, "needs partitions"},
+		"outside the topic":  {func(m *StoppedMove) { m.To = []int32{4} }, "placements.acme.partitions"},
+		"two homes":          {func(m *StoppedMove) { m.To = []int32{1, 2} }, "spread"},
+		"where it is":        {func(m *StoppedMove) { m.To = []int32{0} }, "already"},
+		"a negative timeout": {func(m *StoppedMove) { m.DrainTimeout = -1 }, "DrainTimeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			m := move
+			c.change(&m)
+			spy := &spyPauser{}
+			report, err := w.coordinator(w.file, spy).MoveStopped(patient(t), m)
+			if err == nil || !strings.Contains(err.Error(), c.want) || report.State != StateAborted {
+				t.Errorf("%+v, %v", report, err)
+			}
+			if spy.pauses.Load() != 0 {
+				t.Error("a producer was paused")
+			}
+		})
+	}
+}
+
+func TestMoveStoppedRefusesANewHomeThatTheTopicLacks(t *testing.T) {
+	w := newWorld(t)
+	next, err := w.file.Table().Edit(routing.Grow("orders", 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.file.Write(patient(t), next); err != nil {
+		t.Fatal(err)
+	}
+	m := move
+	m.To = []int32{7}
+	if _, err := w.coordinator(w.file).MoveStopped(patient(t), m); err == nil || !strings.Contains(err.Error(), "new home") {
+		t.Errorf("error is %v", err)
+	}
+	w.home(0)
+}
+
+// spyPauser has nothing in flight unless told, and none of the optional methods.
+type spyPauser struct {
+	pauses, resumes, inFlight atomic.Int64
+}
+
+func (s *spyPauser) Pause(string, []byte)        { s.pauses.Add(1) }
+func (s *spyPauser) Resume(string, []byte)       { s.resumes.Add(1) }
+func (s *spyPauser) InFlight(string, []byte) int { return int(s.inFlight.Load()) }
+
+func TestMoveStoppedWorksWithThePlainPauser(t *testing.T) {
+	w := newWorld(t)
+	spy := &spyPauser{}
+	spy.inFlight.Store(2)
+	var flight sync.WaitGroup
+	flight.Go(func() {
+		for spy.pauses.Load() == 0 {
+			<-time.After(time.Millisecond)
+		}
+		spy.inFlight.Store(0)
+	})
+	if _, err := w.coordinator(w.file, w.producer, spy).MoveStopped(patient(t), move); err != nil {
+		t.Error(err)
+	}
+	flight.Wait()
+	if spy.pauses.Load() != 1 || spy.resumes.Load() != 1 {
+		t.Errorf("%d pauses, %d resumes", spy.pauses.Load(), spy.resumes.Load())
+	}
+}
+
+// aborted wants a move to leave everything as it was.
+func (w *world) aborted(report Report, err, want error) {
+	w.t.Helper()
+	if !errors.Is(err, want) || report.State != StateAborted || report.Revision != 0 {
+		w.t.Errorf("%+v, %v", report, err)
+	}
+	if got := w.file.Table().Revision(); got != 1 {
+		w.t.Errorf("the table has revision %d", got)
+	}
+	w.home(0)
+}
+
+func TestALaggingGroupHoldsAndThenAbortsAMove(t *testing.T) {
+	w := newWorld(t)
+	w.produce(1, 2, 3)
+	w.commit("g", 0, 2)
+	m := move
+	m.DrainTimeout = 50 * time.Millisecond
+	report, err := w.coordinator(w.file).MoveStopped(patient(t), m)
+	var behind *NotDrainedError
+	if !errors.As(err, &behind) || behind.Group != "g" || behind.Partition != 0 || behind.End != 3 || behind.Committed != 2 {
+		t.Errorf("error is %v", err)
+	}
+	w.aborted(report, err, context.DeadlineExceeded)
+}
+
+func TestAGroupWithoutACommitIsWaitedFor(t *testing.T) {
+	w := newWorld(t)
+	w.produce(1)
+	m := move
+	m.DrainTimeout = 30 * time.Millisecond
+	report, err := w.coordinator(w.file).MoveStopped(patient(t), m)
+	w.aborted(report, err, ErrNotDrained)
+}
+
+func TestAnUnreadableCommitAbortsAMove(t *testing.T) {
+	w := newWorld(t)
+	w.produce(1)
+	w.commit("g", 0, 1) // drained, if it could be known
+	fault := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Group: "g", Err: kerr.GroupAuthorizationFailed, Count: -1})
+	defer fault.Remove()
+	m := move
+	m.DrainTimeout = 100 * time.Millisecond
+	report, err := w.coordinator(w.file).MoveStopped(patient(t), m)
+	if !errors.Is(err, ErrNotDrained) || fault.Hits() == 0 {
+		t.Errorf("error is %v after %d faults", err, fault.Hits())
+	}
+	w.aborted(report, err, ErrNotDrained)
+}
+
+func TestAnUnreadableEndAbortsAMove(t *testing.T) {
+	w := newWorld(t)
+	fault := w.cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: "orders", Partitions: []int32{0}, Err: kerr.TopicAuthorizationFailed, Count: -1,
+	})
+	defer fault.Remove()
+	report, err := w.coordinator(w.file).MoveStopped(patient(t), move)
+	fault.Remove()
+	w.aborted(report, err, kerr.TopicAuthorizationFailed)
+}
+
+func TestCancelAbortsAMove(t *testing.T) {
+	w := newWorld(t)
+	w.produce(1)
+	ctx, cancel := context.WithCancel(patient(t))
+	spy := &spyPauser{}
+	var canceler sync.WaitGroup
+	canceler.Go(func() {
+		for spy.pauses.Load() == 0 {
+			<-time.After(time.Millisecond)
+		}
+		cancel()
+	})
+	report, err := w.coordinator(w.file, w.producer, spy).MoveStopped(ctx, move)
+	canceler.Wait()
+	w.aborted(report, err, context.Canceled)
+	if spy.resumes.Load() != 1 {
+		t.Errorf("%d resumes", spy.resumes.Load())
+	}
+}
+
+func TestWhatIsInFlightHoldsAMove(t *testing.T) {
+	w := newWorld(t)
+	w.produce(1)
+	w.commit("g", 0, 1)
+	fault := w.cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Produce}, Topic: "orders", Partitions: []int32{0}, Err: kerr.NotLeaderForPartition, Count: -1,
+	})
+	defer fault.Remove()
+	w.producer.Produce(context.Background(), &kgo.Record{Topic: "orders", Key: []byte("acme"), Value: []byte("2")}, nil)
+	m := move
+	m.DrainTimeout = 50 * time.Millisecond
+	report, err := w.coordinator(w.file).MoveStopped(patient(t), m)
+	fault.Remove()
+	w.aborted(report, err, context.DeadlineExceeded)
+}
+
+// faultyStore fails a write before or after it takes effect.
+type faultyStore struct {
+	*store.File
+	before, after error
+}
+
+func (s *faultyStore) Write(ctx context.Context, t *routing.Table) error {
+	if s.before != nil {
+		return s.before
+	}
+	return errors.Join(s.File.Write(ctx, t), s.after)
+}
+
+func TestAFailedWriteAbortsAMove(t *testing.T) {
+	w := newWorld(t)
+	full := errors.New("no space left on device")
+	report, err := w.coordinator(&faultyStore{File: w.file, before: full}).MoveStopped(patient(t), move)
+	w.aborted(report, err, full)
+}
+
+func TestAWriteThatFailedAfterItTookEffectIsDone(t *testing.T) {
+	w := newWorld(t)
+	report, err := w.coordinator(&faultyStore{File: w.file, after: errors.New("directory not synced")}).MoveStopped(patient(t), move)
+	if err != nil || report.State != StateDone || report.Revision != 2 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	w.home(3)
+}
+
+// racingStore replaces the table just before its first Write.
+type racingStore struct {
+	*store.File
+	t     testing.TB
+	other *store.File
+	edit  routing.Edit
+	once  sync.Once
+}
+
+func (s *racingStore) Write(ctx context.Context, t *routing.Table) error {
+	s.once.Do(func() {
+		next, err := s.other.Table().Edit(s.edit)
+		if err == nil {
+			err = s.other.Write(ctx, next)
+		}
+		if err != nil {
+			s.t.Error(err)
+		}
+	})
+	return s.File.Write(ctx, t)
+}
+
+func TestAMoveFollowsAnotherWritersTable(t *testing.T) {
+	w := newWorld(t)
+	beside := routing.SetPlacement("orders", "globex", routing.Placement{Partitions: []int32{2}})
+	report, err := w.coordinator(&racingStore{File: w.file, t: t, other: w.open(), edit: beside}).MoveStopped(patient(t), move)
+	if err != nil || report.Revision != 3 || report.Epoch != 3 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	topic, _ := w.file.Table().Topic("orders")
+	if got := topic.Lookup([]byte("globex"), nil).Partition; got != 2 {
+		t.Errorf("the other writer's change is lost: globex goes to %d", got)
+	}
+	w.home(3)
+}
+
+func TestAMoveGivesWayToAnotherPlacementOfItsTenant(t *testing.T) {
+	w := newWorld(t)
+	same := routing.SetPlacement("orders", "acme", routing.Placement{Partitions: []int32{2}})
+	report, err := w.coordinator(&racingStore{File: w.file, t: t, other: w.open(), edit: same}).MoveStopped(patient(t), move)
+	if !errors.Is(err, ErrPlacementChanged) || report.State != StateAborted {
+		t.Errorf("%+v, %v", report, err)
+	}
+	w.home(2)
+}
+
+func TestOneTenantMovesOnceAtATime(t *testing.T) {
+	w := newWorld(t)
+	w.produce(1)
+	c := w.coordinator(w.file)
+	ctx, cancel := context.WithCancel(patient(t))
+	var first sync.WaitGroup
+	first.Go(func() {
+		if _, err := c.MoveStopped(ctx, move); !errors.Is(err, context.Canceled) {
+			t.Errorf("the first move: %v", err)
+		}
+	})
+	moving := func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.moving[unit{"orders", "acme"}]
+	}
+	for !moving() {
+		<-time.After(time.Millisecond)
+	}
+	if _, err := c.MoveStopped(patient(t), move); !errors.Is(err, ErrMoving) {
+		t.Errorf("the second move: %v", err)
+	}
+	cancel()
+	first.Wait()
+	w.home(0)
+}
+
+// TestAProducerResumesByItsOwnView gives a producer a view that is behind. It
+// must not go on by the old table, nor hold the move's report up for ever.
+func TestAProducerResumesByItsOwnView(t *testing.T) {
+	w := newWorld(t)
+	slow, err := store.OpenFile(context.Background(), w.path, store.FileConfig{Interval: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = slow.Close() }()
+	behind := w.newProducer(slow)
+	m := move
+	m.DrainTimeout = 20 * time.Millisecond
+	report, err := w.coordinator(w.file, behind).MoveStopped(patient(t), m)
+	if report.State != StateDone {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	r := &kgo.Record{Topic: "orders", Key: []byte("acme")}
+	if _, err := behind.ProduceSync(patient(t), r).First(); err != nil || r.Partition != 3 {
+		t.Errorf("went to partition %d by revision %d (%v)", r.Partition, behind.Revision(), err)
+	}
+}
+
+// TestACrashBetweenStepsLeavesAUsableState stops a move for good at each step,
+// as the end of its process would, and lets the next process go on.
+func TestACrashBetweenStepsLeavesAUsableState(t *testing.T) {
+	crash := errors.New("crash")
+	for step, c := range map[string]struct {
+		stop func(*world) (TableStore, Pauser)
+		home int32
+	}{
+		"after the pause":   {func(w *world) (TableStore, Pauser) { return w.file, &dyingPauser{w.producer} }, 0},
+		"before the switch": {func(w *world) (TableStore, Pauser) { return &dyingStore{File: w.file, err: crash}, w.producer }, 0},
+		"after the switch": {func(w *world) (TableStore, Pauser) {
+			return &dyingStore{File: w.file, write: true, err: crash}, w.producer
+		}, 3},
+	} {
+		t.Run(step, func(t *testing.T) {
+			w := newWorld(t)
+			w.produce(1, 2, 3)
+			w.commit("g", 0, 3)
+			table, pauser := c.stop(w)
+			died := make(chan struct{})
+			var process sync.WaitGroup
+			process.Go(func() {
+				defer close(died)
+				defer func() { _ = recover() }()
+				_, _ = w.coordinator(table, pauser).MoveStopped(patient(t), move)
+			})
+			<-died
+			process.Wait()
+			w.restart()
+			w.home(c.home)
+			if c.home == 0 { // and the move can be run again
+				w.commit("g", 0, 4)
+				if _, err := w.coordinator(w.file).MoveStopped(patient(t), move); err != nil {
+					t.Error(err)
+				}
+			}
+			w.home(3)
+		})
+	}
+}
+
+// restart is the next process: a new view of the file and a new producer.
+func (w *world) restart() {
+	w.t.Helper()
+	w.file = w.open()
+	w.producer = w.newProducer(w.file)
+}
+
+type dyingStore struct {
+	*store.File
+	write bool
+	err   error
+}
+
+func (s *dyingStore) Write(ctx context.Context, t *routing.Table) error {
+	if s.write {
+		if err := s.File.Write(ctx, t); err != nil {
+			return err
+		}
+	}
+	panic(s.err)
+}
+
+type dyingPauser struct{ *partitioner.Producer }
+
+func (p *dyingPauser) Settle(context.Context, string, []byte) error { panic("crash") }
+
+// TestOrderHoldsAcrossMoves produces and consumes one tenant while it moves to
+// and fro. The handler must see each record once, in order.
+func TestOrderHoldsAcrossMoves(t *testing.T) {
+	const records, moves = 2000, 8
+	w := newWorld(t)
+	consumer := w.newClient(kgo.ConsumeTopics("orders"), kgo.ConsumerGroup("g"), kgo.DisableAutoCommit(), kgo.FetchMaxWait(10*time.Millisecond))
+	ctx, cancel := context.WithCancel(patient(t))
+	defer cancel()
+	var handled []string
+	var handler, producer sync.WaitGroup
+	handler.Go(func() {
+		for len(handled) < records && ctx.Err() == nil {
+			fetches := consumer.PollFetches(ctx)
+			for r := range fetches.RecordsAll() {
+				handled = append(handled, string(r.Value))
+			}
+			if err := consumer.CommitUncommittedOffsets(ctx); err != nil && ctx.Err() == nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	producer.Go(func() {
+		for i := range records {
+			w.producer.Produce(ctx, &kgo.Record{Topic: "orders", Key: []byte("acme"), Value: strconv.AppendInt(nil, int64(i), 10)},
+				func(_ *kgo.Record, err error) {
+					if err != nil {
+						t.Error(err)
+					}
+				})
+		}
+	})
+	c := w.coordinator(w.file)
+	for i := range moves {
+		m := move
+		m.To = []int32{int32(1 + i%3)}
+		if report, err := c.MoveStopped(ctx, m); err != nil {
+			t.Fatalf("move %d: %+v, %v", i, report, err)
+		}
+	}
+	producer.Wait()
+	handler.Wait()
+	if len(handled) != records {
+		t.Fatalf("handled %d records", len(handled))
+	}
+	for i, v := range handled {
+		if v != strconv.Itoa(i) {
+			t.Fatalf("place %d was record %s", i, v)
+		}
+	}
+}
+
+func TestCoordinatorConfigNamesTheField(t *testing.T) {
+	w := newWorld(t)
+	ok := CoordinatorConfig{Client: w.client, Table: w.file, Producers: []Pauser{w.producer}}
+	for want, change := range map[string]func(*CoordinatorConfig){
+		"Client":    func(c *CoordinatorConfig) { c.Client = nil },
+		"Table":     func(c *CoordinatorConfig) { c.Table = nil },
+		"Producers": func(c *CoordinatorConfig) { c.Producers = nil },
+		"Poll":      func(c *CoordinatorConfig) { c.Poll = time.Microsecond },
+	} {
+		cfg := ok
+		change(&cfg)
+		if _, err := NewCoordinator(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
