@@ -86,7 +86,7 @@ func complete(req *kmsg.OffsetCommitRequest, pending map[topicPartition]pendingC
 		})
 		for j := range t.Partitions {
 			c := pending[topicPartition{t.Topic, t.Partitions[j].Partition}]
-			t.Partitions[j].Metadata = kmsg.StringPtr(metadataText(c))
+			t.Partitions[j].Metadata = new(metadataText(c))
 		}
 	}
 	req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.OffsetCommitRequestTopic) bool { return len(t.Partitions) == 0 })

@@ -79,7 +79,7 @@ func (e *engine) start(ctx context.Context) {
 	e.wakeOne()
 }
 
-// stop ends all workers. Handlings still under way are cancelled, and after
+// stop ends all workers. Handlings still under way are canceled, and after
 // the grace they are left behind: the error says so.
 func (e *engine) stop(cancel func(), grace time.Duration) error {
 	e.mu.Lock()

@@ -160,7 +160,7 @@ func checkClient(client *kgo.Client) (*Partitioner, error) {
 		why  string
 	}{
 		{kgo.DisableIdempotentWrite, "DisableIdempotentWrite", "retries could reorder and repeat records"},
-		{kgo.AllowIdempotentProduceCancellation, "AllowIdempotentProduceCancellation", "a cancelled record could still be written later"},
+		{kgo.AllowIdempotentProduceCancellation, "AllowIdempotentProduceCancellation", "a canceled record could still be written later"},
 		{kgo.DefaultProduceTopicAlways, "DefaultProduceTopicAlways", "placements in another topic would be overridden"},
 		{kgo.ManualFlushing, "ManualFlushing", "a full buffer would fail other tenants' records"},
 	} {

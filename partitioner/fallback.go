@@ -57,7 +57,7 @@ func (f *fallback) partition(r *kgo.Record, n int, backup kgo.TopicBackupIter) (
 	}
 	if pick < 0 || pick >= n {
 		pick = refuse(r, &RouteError{
-			Topic: f.topic, Partition: int32(pick), Partitions: int32(n), //nolint:gosec // for the message
+			Topic: f.topic, Partition: int32(pick), Partitions: int32(n),
 			Err: fmt.Errorf("%w: fallback chose %d", ErrOutOfRange, pick),
 		})
 	}

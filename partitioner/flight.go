@@ -2,6 +2,7 @@ package partitioner
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -115,10 +116,10 @@ func (f *flight) stamp(session [16]byte, seq uint64) {
 	h := routing.RouteHeader{Kind: f.kind, Epoch: f.epoch, Session: session, Seq: seq}
 	route := h.Append(f.buf[:0])
 	headers, timed := f.ownHeaders()
-	headers = append(headers, kgo.RecordHeader{Key: routing.HeaderRoute, Value: route[:len(route):len(route)]})
+	headers = append(headers, kgo.RecordHeader{Key: routing.HeaderRoute, Value: slices.Clip(route)})
 	if !timed {
 		millis := strconv.AppendInt(route, f.eventTime().UnixMilli(), 10)[len(route):]
-		headers = append(headers, kgo.RecordHeader{Key: routing.HeaderTime, Value: millis[:len(millis):len(millis)]})
+		headers = append(headers, kgo.RecordHeader{Key: routing.HeaderTime, Value: slices.Clip(millis)})
 	}
 	f.rec.Headers = headers
 	f.rec.Timestamp = time.Time{}
@@ -151,7 +152,7 @@ func (f *flight) ownHeaders() (own []kgo.RecordHeader, timed bool) {
 // choose answers the partition that was decided when the record was routed. n
 // is what kgo knows at this moment.
 func (f *flight) choose(r *kgo.Record, n int) int {
-	f.part.dest.saw(int32(n)) //nolint:gosec // a partition count
+	f.part.dest.saw(int32(n))
 	if int(f.partition) < n {
 		return int(f.partition)
 	}

@@ -159,7 +159,7 @@ func (t *topicPartitioner) Partition(r *kgo.Record, n int) int {
 // partition is short for the usual record, which this must not slow down.
 func (t *topicPartitioner) partition(r *kgo.Record, n int, backup kgo.TopicBackupIter) int {
 	if t.way == wayKey && len(r.Key) > 0 {
-		if pick := int(t.topic.Partition(r.Key, r.Key)); uint(pick) < uint(n) { //nolint:gosec // -1 becomes large
+		if pick := int(t.topic.Partition(r.Key, r.Key)); uint(pick) < uint(n) {
 			return pick
 		}
 	}
@@ -213,7 +213,7 @@ func (t *topicPartitioner) inRange(r *kgo.Record, route routing.Route, n int) in
 func (t *topicPartitioner) refuse(r *kgo.Record, route routing.Route, n int, why error) int {
 	tenant, _ := TenantOf(t.rule, r)
 	return refuse(r, &RouteError{
-		Topic: t.name, Tenant: string(tenant), Partition: route.Partition, Partitions: int32(n), //nolint:gosec // a partition count
+		Topic: t.name, Tenant: string(tenant), Partition: route.Partition, Partitions: int32(n),
 		Epoch: route.Epoch, Revision: t.table.Revision(), Err: why,
 	})
 }

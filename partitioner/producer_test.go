@@ -89,8 +89,10 @@ func TestStampsSayHowARecordWasRouted(t *testing.T) {
 				"away":     {Topic: "elsewhere", Epoch: 9},
 			},
 		},
-		"orders-interactive": {Partitions: 2, TenantOf: routing.TenantRule{From: routing.FromPrefix, Arg: "/"},
-			Placements: map[string]routing.Placement{"umbrella": {Partitions: []int32{1}, Epoch: 6}}},
+		"orders-interactive": {
+			Partitions: 2, TenantOf: routing.TenantRule{From: routing.FromPrefix, Arg: "/"},
+			Placements: map[string]routing.Placement{"umbrella": {Partitions: []int32{1}, Epoch: 6}},
+		},
 	}))
 	p := producing(t, c, src, ProducerConfig{})
 	split, _ := src.Table().Topic("orders")

@@ -2,6 +2,7 @@ package partitioner
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -28,9 +29,9 @@ func TenantOf(rule routing.TenantRule, r *kgo.Record) (tenant []byte, ok bool) {
 // lastHeader gives the value of the last header of a name, as Java's
 // Headers.lastHeader does.
 func lastHeader(headers []kgo.RecordHeader, name string) []byte {
-	for i := len(headers) - 1; i >= 0; i-- {
-		if headers[i].Key == name {
-			return headers[i].Value
+	for _, header := range slices.Backward(headers) {
+		if header.Key == name {
+			return header.Value
 		}
 	}
 	return nil

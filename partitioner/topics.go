@@ -57,7 +57,7 @@ func partitionCounts(ctx context.Context, client *kgo.Client, names []string) (m
 	req := kmsg.NewPtrMetadataRequest()
 	for _, name := range names {
 		topic := kmsg.NewMetadataRequestTopic()
-		topic.Topic = kmsg.StringPtr(name)
+		topic.Topic = new(name)
 		req.Topics = append(req.Topics, topic)
 	}
 	if len(names) == 0 {
@@ -76,7 +76,7 @@ func partitionCounts(ctx context.Context, client *kgo.Client, names []string) (m
 		if err != nil {
 			return nil, fmt.Errorf("topic %s: %w", *topic.Topic, err)
 		}
-		counts[*topic.Topic] = int32(len(topic.Partitions)) //nolint:gosec // a partition count
+		counts[*topic.Topic] = int32(len(topic.Partitions))
 	}
 	return counts, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,7 @@ type configEntry struct {
 func (f configFile) lookup(cmd *cobra.Command, flag string) (configEntry, bool) {
 	section := strings.Split(cmd.CommandPath(), " ")[1:]
 	for ; ; section = section[:len(section)-1] {
-		if entry, ok := f.entries[strings.Join(append(section[:len(section):len(section)], flag), ".")]; ok {
+		if entry, ok := f.entries[strings.Join(append(slices.Clip(section), flag), ".")]; ok {
 			return entry, true
 		}
 		if len(section) == 0 {

@@ -44,7 +44,7 @@
 //     (exit 1) and kafkaError (exit 3) say how the process ends; everything
 //     else is classified by exitCode. One error becomes one line on stderr
 //     which says what failed, where, and what to do.
-//   - It ends soon after its context is cancelled, whatever it waits for.
+//   - It ends soon after its context is canceled, whatever it waits for.
 //   - A command that runs until it is told to stop calls service(cmd).
 //
 // # Exit codes

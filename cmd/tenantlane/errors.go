@@ -82,7 +82,7 @@ func isDNS(err error) bool {
 	return errors.As(err, &dns)
 }
 
-// stopSignal is the cause of a context that a signal cancelled.
+// stopSignal is the cause of a context that a signal canceled.
 type stopSignal struct{ os.Signal }
 
 func (s stopSignal) Error() string { return "stopped by " + s.Signal.String() }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/spf13/pflag"
@@ -87,11 +88,9 @@ func (c *choiceValue) String() string { return *c.value }
 func (c *choiceValue) Type() string   { return "word" }
 
 func (c *choiceValue) Set(given string) error {
-	for _, word := range c.words {
-		if given == word {
-			*c.value = given
-			return nil
-		}
+	if slices.Contains(c.words, given) {
+		*c.value = given
+		return nil
 	}
 	return fmt.Errorf("must be one of %v", c.words)
 }

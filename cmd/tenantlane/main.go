@@ -13,7 +13,7 @@ func main() {
 	os.Exit(runUntilSignal())
 }
 
-// runUntilSignal runs the command line, cancelling it at the first SIGINT or
+// runUntilSignal runs the command line, canceling it at the first SIGINT or
 // SIGTERM and ending the process at the second.
 func runUntilSignal() int {
 	ctx, cancel := context.WithCancelCause(context.Background())

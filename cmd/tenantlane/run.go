@@ -10,7 +10,7 @@ import (
 )
 
 // run is the whole command line as a function: it executes args and returns
-// the exit code. Cancelling ctx is an interrupt.
+// the exit code. Canceling ctx is an interrupt.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := &env{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.LookupEnv}
 	root := newRootCommand(e)

@@ -141,8 +141,10 @@ func TestAKilledWorkerRepeatsNoMoreThanItMay(t *testing.T) {
 	produced, handled := filepath.Join(dir, "a.log"), filepath.Join(dir, "b.log")
 	runArgs(t, "loadgen", "--topic", "orders", "--count", "10000", "--brokers", brokers, "--log-file", produced).wantDone(t)
 	work := func(more ...string) []string {
-		return append([]string{"worker", "--topic", "orders", "--group", "g", "--discard", "--brokers", brokers, "--log-file", handled,
-			"--session-timeout", "1s", "--stats-interval", "20ms", "--format", "json", "--log-level", "error"}, more...)
+		return append([]string{
+			"worker", "--topic", "orders", "--group", "g", "--discard", "--brokers", brokers, "--log-file", handled,
+			"--session-timeout", "1s", "--stats-interval", "20ms", "--format", "json", "--log-level", "error",
+		}, more...)
 	}
 	for _, n := range []uint64{1000, 2000} {
 		p := start(t, work("--handler-sleep", "1ms")...)

@@ -118,7 +118,7 @@ func (t topicCreated) String() string {
 func (f *topicCreateFlags) create(ctx context.Context, client *kgo.Client) error {
 	configs := map[string]*string{}
 	for name, value := range f.config {
-		configs[name] = kadm.StringPtr(value)
+		configs[name] = new(value)
 	}
 	answer, err := kadm.NewClient(client).CreateTopic(ctx, f.partitions, f.replication, configs, f.topic)
 	if err != nil {

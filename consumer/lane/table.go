@@ -21,7 +21,7 @@ const (
 
 // seek returns the place of the first entry at or after place i that has the
 // hash, and nil if there is none.
-func (t *table[E]) seek(hash uint64, i uint64) (*E, uint64) {
+func (t *table[E]) seek(hash, i uint64) (*E, uint64) {
 	if len(t.slots) == 0 {
 		return nil, 0
 	}

@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/tenantlane/tenantlane/consumer/lane"
 	"github.com/tenantlane/tenantlane/consumer/offset"
-	"pgregory.net/rapid"
 )
 
 var worldSteps = flag.Int("world.steps", 100_000, "random steps of TestWorld; a soak takes 10,000,000")

@@ -23,7 +23,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	defer broker.Close() //nolint:errcheck // nothing is on disk
+	defer broker.Close()
 	client, err := kgo.NewClient(kgo.SeedBrokers(broker.Addrs()...))
 	if err != nil {
 		panic(err)

@@ -181,7 +181,7 @@ func (r *Reader) forget(topic string) {
 func (r *Reader) loadLeaders(ctx context.Context, topic string) (topicLeaders, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
-	t.Topic = kmsg.StringPtr(topic)
+	t.Topic = new(topic)
 	req.Topics = append(req.Topics, t)
 	resp, err := req.RequestWith(ctx, r.client)
 	if err != nil {

@@ -81,8 +81,11 @@ func (r Rule) Validate() error {
 		name string
 		d    time.Duration
 	}{
-		{"min_delay", r.MinDelay}, {"max_delay", r.MaxDelay}, {"for", r.For},
-		{"keep_firing_for", r.KeepFiring}, {"drain_ok", r.DrainOK},
+		{"min_delay", r.MinDelay},
+		{"max_delay", r.MaxDelay},
+		{"for", r.For},
+		{"keep_firing_for", r.KeepFiring},
+		{"drain_ok", r.DrainOK},
 	} {
 		if d.d < 0 {
 			return fmt.Errorf("%s %v: must not be negative", d.name, d.d)

@@ -14,11 +14,11 @@ type world struct {
 	rule  lag.Rule
 	parts []*simPart
 	// in and capacity give records per second of a partition at a second.
-	in, capacity func(p int, s int) float64
+	in, capacity func(p, s int) float64
 	// commitEvery is the commit interval of a partition in seconds.
 	commitEvery func(p int) int
 	// unknown says whether a sample of a partition is lost.
-	unknown func(p int, s int) bool
+	unknown func(p, s int) bool
 	// rebalancing says whether the group is moving partitions.
 	rebalancing func(s int) bool
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -82,9 +83,7 @@ func (p *poster) post(ctx context.Context, to Secret, body []byte, header http.H
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "tenantlane-lagwatch")
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	resp, err := p.client.Do(req)
 	if err != nil {
 		return nil, &SendError{Err: withoutURL(err)}
@@ -104,8 +103,7 @@ func (p *poster) post(ctx context.Context, to Secret, body []byte, header http.H
 
 // withoutURL removes what net/http adds: a Slack URL is a secret.
 func withoutURL(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err

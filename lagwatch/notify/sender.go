@@ -175,8 +175,7 @@ func (s *sender) failed(ctx context.Context, due []Alert, err error) time.Durati
 		return time.Hour
 	}
 	wait := s.backoff.wait(s.failures)
-	var se *SendError
-	if errors.As(err, &se) {
+	if se, ok := errors.AsType[*SendError](err); ok {
 		wait = max(wait, se.RetryAfter)
 	}
 	s.notBefore = time.Now().Add(wait)
