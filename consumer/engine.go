@@ -83,14 +83,18 @@ func newEngine(cfg *Config, h Handler, m *metrics, letters letterbox) (*engine, 
 		room: make(chan struct{}, 1), poke: make(chan struct{}, 1),
 		sched: sched, parts: map[topicPartition]*partition{}, byLanes: map[*lane.Partition[entry]]*partition{},
 		workers: map[*worker]struct{}{}, quiet: make(chan struct{}), armed: never,
-		changed: make(chan struct{}), tiers: map[string]*tierTimes{},
+		changed: make(chan struct{}), tiers: map[string]*tierTimes{}, mean: firstGuess,
 	}
+	e.slow.Store(true)
 	// Records without a tenant are in one lane per partition, and these
 	// lanes are not one tenant's.
 	sched.SetTenant(nil, lane.Tenant{Concurrency: -1}, 0)
 	e.applyTable()
 	return e, nil
 }
+
+// firstGuess is the mean handler time, in seconds, before any was measured.
+const firstGuess = 1e-3
 
 // never is a time on the engine's clock that does not come.
 const never = time.Duration(1<<63 - 1)
@@ -273,6 +277,7 @@ func laneTier(t routing.Tier) lane.Tier {
 func (e *engine) pendingCommits(parts []*partition) map[topicPartition]pendingCommit {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.harvest()
 	pending := make(map[topicPartition]pendingCommit)
 	for _, p := range parts {
 		if p.gone.Load() {

@@ -105,16 +105,71 @@ func (c *cluster) committed(partition int32) int64 {
 	return commit.Offset
 }
 
-// waitCommitted waits until a partition's committed offset is at least at.
-func (c *cluster) waitCommitted(partition int32, at int64) {
-	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
-	defer cancel()
-	_, err := c.WaitGroupInfo(ctx, group, func(*kfake.GroupInfo) bool { return false })
-	_ = err
-	if got := c.committed(partition); got < at {
-		c.t.Fatalf("partition %d: committed %d, want %d", partition, got, at)
+// ledger notes what a worker was given and what it committed.
+type ledger struct {
+	mu sync.Mutex
+	// guards the fields below
+	assigned []consumer.Assigned
+	commits  []consumer.Committed
+	changed  chan struct{}
+}
+
+func newLedger() *ledger { return &ledger{changed: make(chan struct{})} }
+
+// watch hooks the ledger into a configuration.
+func (l *ledger) watch(cfg consumer.Config) consumer.Config {
+	cfg.OnAssign = func(assigned []consumer.Assigned) {
+		l.note(func() { l.assigned = append(l.assigned, assigned...) })
 	}
+	cfg.OnCommit = func(done []consumer.Committed) {
+		l.note(func() { l.commits = append(l.commits, done...) })
+	}
+	return cfg
+}
+
+func (l *ledger) note(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f()
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *ledger) wait(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		l.mu.Lock()
+		good, changed := ok(), l.changed
+		l.mu.Unlock()
+		if good {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("timed out waiting for %s", what)
+		}
+	}
+}
+
+// waitAssigned waits until the worker was given n partitions in all.
+func (l *ledger) waitAssigned(t *testing.T, n int) {
+	t.Helper()
+	l.wait(t, fmt.Sprintf("%d assignments", n), func() bool { return len(l.assigned) >= n })
+}
+
+// waitCommitted waits until the worker has committed an offset or a later one.
+func (l *ledger) waitCommitted(t *testing.T, partition int32, at int64) {
+	t.Helper()
+	l.wait(t, fmt.Sprintf("a commit of partition %d at %d", partition, at), func() bool {
+		for _, c := range l.commits {
+			if c.Partition == partition && c.Offset >= at {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // worker is a Runtime that runs until the test ends, or is stopped or killed.

@@ -67,7 +67,8 @@ func (e *engine) grant(w *worker) bool {
 	w.claimed.Store(0)
 	w.running, w.upTo = true, n
 	w.part.Store(w.parts[0])
-	w.begin(now) // the clock may look before the first handling begins
+	w.early = append(w.early[:0], make([]int, n)...)
+	w.begin(now, &result{}) // the clock may look before the first handling begins
 	if e.sched.Runnable() > 0 {
 		e.wakeOne()
 	}
@@ -80,16 +81,14 @@ func (e *engine) settle(w *worker) (todo []func()) {
 	now := e.now()
 	for i := range min(len(w.results), w.upTo) {
 		g, p, r := &w.batch.Grants[i], w.parts[i], &w.results[i]
+		items := g.Items
 		res, after := e.judgeGrant(g, p, r)
 		e.observe(g, r)
 		if !e.sched.Release(g, res, now) {
 			e.forget(p)
 			continue
 		}
-		p.handled += uint64(r.done)
-		for j := range r.done {
-			e.hold(p, -g.Items[j].Rec.in.freed(&g.Items[j]))
-		}
+		e.finished(p, items, w.early[i], r.done)
 		if after != nil {
 			todo = append(todo, after)
 		}
@@ -99,6 +98,32 @@ func (e *engine) settle(w *worker) (todo []func()) {
 		e.signalChanged()
 	}
 	return todo
+}
+
+// finished notes that items[from:to] are done.
+func (e *engine) finished(p *partition, items []lane.Item[entry], from, to int) {
+	p.handled += uint64(to - from)
+	for i := from; i < to; i++ {
+		e.hold(p, -items[i].Rec.in.freed(&items[i]))
+	}
+}
+
+// harvest settles what workers have done of grants that they still hold, so
+// that a commit is no older than its snapshot, also behind a hanging handler.
+func (e *engine) harvest() {
+	for w := range e.workers {
+		if !w.running {
+			continue
+		}
+		done := w.done.Load()
+		i, n := int(done>>32), int(done&(1<<32-1))
+		g := &w.batch.Grants[i]
+		if k := e.sched.Report(g, n); k > 0 {
+			e.finished(w.parts[i], g.Items, w.early[i], w.early[i]+k)
+			w.early[i] += k
+		}
+	}
+	e.signalRoom()
 }
 
 // forget drops a closed partition once nothing of it is in hand.

@@ -16,7 +16,8 @@ const (
 	// laneTime is how long a worker stays with one lane.
 	laneTime = time.Millisecond
 	// cheapRun is how many records are handled between two looks at the
-	// clock while a look would cost about as much as a handling.
+	// clock while a look would cost about as much as a handling. A handler
+	// that hangs hides at most so many done records from a commit.
 	cheapRun = 16
 	// cheap is the mean handler time, in seconds, below which that is so.
 	cheap = 2e-6
@@ -37,6 +38,7 @@ type worker struct {
 	record  Record
 
 	claimed atomic.Int32                   // grants begun, or given back
+	done    atomic.Uint64                  // grant and count of its records that are done, for harvest
 	since   atomic.Int64                   // when the running handling began, on the engine's clock; 0: none runs
 	ctx     atomic.Pointer[handlerContext] // of the running handling
 	part    atomic.Pointer[partition]      // of the running handling
@@ -44,12 +46,14 @@ type worker struct {
 	// guarded by engine.mu:
 	running bool          // between taking and settling
 	upTo    int           // grants from here on were given back
+	early   []int         // of each grant: records settled before it was released
 	late    time.Duration // since, of the handling whose deadline has passed
 	stuck   bool          // its slot was given back; it ends when it settles
 }
 
 // result is what became of a grant.
 type result struct {
+	index    int // of the grant
 	done     int
 	skipped  int
 	attempts int     // handlings of the record after the done ones
@@ -72,7 +76,7 @@ func (w *worker) run() {
 			if i >= len(w.batch.Grants) {
 				break
 			}
-			w.results = append(w.results, result{})
+			w.results = append(w.results, result{index: i})
 			w.runGrant(&w.batch.Grants[i], w.parts[i], &w.results[i])
 		}
 		w.since.Store(0)
@@ -86,13 +90,15 @@ func (w *worker) runGrant(g *lane.Grant[entry], p *partition, r *result) {
 	begin := w.e.now()
 	r.queued = begin - g.Items[0].Rec.in.at
 	w.part.Store(p)
-	w.begin(begin)
+	w.begin(begin, r)
 	w.handle(g, p, r, begin)
 	r.busy = w.e.now() - begin
 }
 
-// begin notes that a handling begins, and renews a context that has ended.
-func (w *worker) begin(now time.Duration) {
+// begin notes that a handling begins, and what of the grant is done before it.
+// It renews a context that has ended.
+func (w *worker) begin(now time.Duration, r *result) {
+	w.done.Store(uint64(r.index)<<32 | uint64(r.done))
 	ctx := w.ctx.Load()
 	if ctx == nil || ctx.Context.Err() != nil {
 		ctx = newHandlerContext(w.e.ctx)
@@ -128,7 +134,7 @@ func (w *worker) handle(g *lane.Grant[entry], p *partition, r *result, begin tim
 			if now-begin >= laneTime {
 				return
 			}
-			w.begin(now)
+			w.begin(now, r)
 		}
 	}
 }

@@ -95,10 +95,11 @@ type Grant[R any] struct {
 	// Attempt is how often Items[0] has failed before. The others have not.
 	Attempt int
 
-	lane *lane[R]
-	num  int64   // of Items[0], in an unordered lane
-	cost float64 // of Items
-	est  float64 // seconds charged at the start
+	lane     *lane[R]
+	num      int64   // of Items[0], in an unordered lane
+	cost     float64 // of Items
+	est      float64 // seconds charged at the start
+	reported int     // leading Items that Report finished
 }
 
 // Partition is the assignment that the records came from.
@@ -351,6 +352,7 @@ func (s *Scheduler[R]) Release(g *Grant[R], r Result, now time.Duration) bool {
 	c.root.end(&tr.ent, busy-g.est, busy)
 	live := l.state&revoked == 0
 	if live {
+		g.forgetReported(&r)
 		t.handled += uint64(r.Done)
 		s.progress(l, g, r, now)
 	}
@@ -392,15 +394,7 @@ func (s *Scheduler[R]) progress(l *lane[R], g *Grant[R], r Result, now time.Dura
 }
 
 func (s *Scheduler[R]) orderedProgress(l *lane[R], r Result, now time.Duration) {
-	var bytes int64
-	for range r.Done {
-		bytes += int64(l.at(0).Bytes)
-		l.pop()
-	}
-	if r.Done > 0 {
-		s.account(l, -r.Done, -bytes)
-		l.attempts = 0
-	}
+	s.finish(l, r.Done)
 	if r.Outcome == Continue {
 		return
 	}

@@ -1,0 +1,457 @@
+package consumer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tenantlane/tenantlane/consumer"
+)
+
+// spread makes n records of each of so many tenants, tenant i in partition
+// i mod partitions, counting on from seq.
+func spread(partitions int32, tenants, seq, n int) []*kgo.Record {
+	var records []*kgo.Record
+	for k := seq; k < seq+n; k++ {
+		for i := range tenants {
+			records = append(records, record(int32(i)%partitions, fmt.Sprintf("tenant-%d", i), strconv.Itoa(k)))
+		}
+	}
+	return records
+}
+
+// commitLog notes every commit that reaches the broker, and fails the test when
+// a partition's offset goes back.
+func (c *cluster) commitLog() {
+	var mu sync.Mutex
+	highest := make(map[int32]int64)
+	c.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.OffsetCommit}, Observe: true, Count: -1,
+		When: func(req kmsg.Request) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, t := range req.(*kmsg.OffsetCommitRequest).Topics {
+				for _, p := range t.Partitions {
+					if p.Offset < highest[p.Partition] {
+						c.t.Errorf("partition %d: commit went back from %d to %d", p.Partition, highest[p.Partition], p.Offset)
+					}
+					highest[p.Partition] = max(highest[p.Partition], p.Offset)
+				}
+			}
+			return true
+		},
+	})
+}
+
+func TestHandOverLosesRepeatsAndReordersNothing(t *testing.T) {
+	t.Parallel()
+	const partitions, tenants = 6, 12
+	c := newCluster(t, partitions)
+	c.commitLog()
+	j := newJournal()
+	h := func(ctx context.Context, r *consumer.Record) error {
+		time.Sleep(time.Millisecond)
+		return j.handle(ctx, r)
+	}
+	start := func() (*worker, *ledger) {
+		l := newLedger()
+		return c.start(l.watch(c.config()), h), l
+	}
+	c.produce(spread(partitions, tenants, 1, 50)...)
+	first, l1 := start()
+	l1.waitAssigned(t, partitions)
+	j.waitFor(t, 100)
+	second, l2 := start()
+	l2.waitAssigned(t, 2)
+	c.produce(spread(partitions, tenants, 51, 50)...)
+	third, l3 := start()
+	l3.waitAssigned(t, 1)
+	c.produce(spread(partitions, tenants, 101, 50)...)
+	j.waitFor(t, 800)
+	if err := first.stop(); err != nil {
+		t.Errorf("first worker: %v", err)
+	}
+	c.produce(spread(partitions, tenants, 151, 50)...)
+	if err := second.stop(); err != nil {
+		t.Errorf("second worker: %v", err)
+	}
+	j.waitFor(t, 200*tenants)
+	if err := third.stop(); err != nil {
+		t.Errorf("third worker: %v", err)
+	}
+	all := j.all()
+	assertOrder(t, all)
+	if len(all) != 200*tenants {
+		t.Errorf("%d handlings of %d records: a graceful hand-over repeats none", len(all), 200*tenants)
+	}
+	for p := range int32(partitions) {
+		if got, want := c.committed(p), int64(200*tenants/partitions); got != want {
+			t.Errorf("partition %d: committed %d, want %d", p, got, want)
+		}
+	}
+}
+
+func TestCrashRepeatsOnlyWhatWasNotCommitted(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2)
+	c.commitLog()
+	c.produce(spread(2, 4, 1, 100)...)
+	j := newJournal()
+	l := newLedger()
+	cfg := l.watch(c.config())
+	w := c.start(cfg, func(ctx context.Context, r *consumer.Record) error {
+		time.Sleep(time.Millisecond)
+		return j.handle(ctx, r)
+	})
+	j.waitFor(t, 100)
+	l.waitCommitted(t, 0, 20)
+	w.kill()
+	before := j.all()
+	floor := []int64{c.committed(0), c.committed(1)}
+	again := c.start(c.config(), j.handle)
+	j.waitFor(t, 400)
+	if err := again.stop(); err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	all := j.all()
+	assertOrder(t, all)
+	for _, h := range all[len(before):] {
+		if h.offset < floor[h.partition] {
+			t.Errorf("partition %d offset %d repeated below the commit at %d", h.partition, h.offset, floor[h.partition])
+		}
+	}
+}
+
+func TestFullWorkerStopsPollingAndStaysInTheGroup(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	c.produce(sequence(0, 2000, "a")...)
+	release := make(chan struct{})
+	j := newJournal()
+	l := newLedger()
+	cfg := l.watch(c.config())
+	cfg.MaxRecords = 100
+	cfg.KafkaOpts = append(cfg.KafkaOpts, kgo.SessionTimeout(time.Second))
+	w := c.start(cfg, func(ctx context.Context, r *consumer.Record) error {
+		<-release
+		return j.handle(ctx, r)
+	})
+	l.waitAssigned(t, 1)
+	// Three session timeouts with a full worker: heartbeats go on.
+	beats := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Observe: true, Count: -1})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := beats.Wait(ctx, 60); err != nil {
+		t.Fatalf("waiting for heartbeats: %v", err)
+	}
+	if n := w.Depth([]byte("a")); n != 100 {
+		t.Errorf("%d records in the worker, want the bound of 100", n)
+	}
+	if info := c.GroupInfo(group); len(info.Members) != 1 {
+		t.Errorf("the group has %d members", len(info.Members))
+	}
+	close(release)
+	j.waitFor(t, 2000)
+	if err := w.stop(); err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	assertOrder(t, j.all())
+	if len(j.all()) != 2000 {
+		t.Errorf("%d handlings, want 2000", len(j.all()))
+	}
+}
+
+func TestShutdownDoesNotWaitForEverForAStuckHandler(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	c.produce(sequence(0, 1, "stuck", "a", "b")...)
+	release := make(chan struct{})
+	j := newJournal()
+	cfg := c.config()
+	cfg.DrainTimeout = 100 * time.Millisecond
+	w := c.start(cfg, func(ctx context.Context, r *consumer.Record) error {
+		if string(r.Tenant) == "stuck" {
+			<-release
+			return nil
+		}
+		return j.handle(ctx, r)
+	})
+	t.Cleanup(func() { close(release) }) // before goleak looks
+	j.waitFor(t, 2)
+	if err := w.stop(); !errors.Is(err, consumer.ErrStuckHandler) {
+		t.Errorf("Run returned %v, want ErrStuckHandler", err)
+	}
+	if got := c.committed(0); got != 0 {
+		t.Errorf("committed %d past a record that was not handled", got)
+	}
+}
+
+func TestStopNowDoesNotDrain(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	c.produce(sequence(0, 1000, "a")...)
+	began := make(chan struct{}, 1)
+	w := c.start(c.config(), func(ctx context.Context, _ *consumer.Record) error {
+		select {
+		case began <- struct{}{}:
+		default:
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	<-began
+	w.StopNow()
+	if err := w.wait(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestCommitFailureIsNeverFatal(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.UnknownServerError, Count: 3})
+	c.produce(sequence(0, 10, "a", "b")...)
+	j := newJournal()
+	l := newLedger()
+	w := c.start(l.watch(c.config()), j.handle)
+	l.waitCommitted(t, 0, 20)
+	if fault.Hits() != 3 {
+		t.Errorf("%d commits were refused, want 3", fault.Hits())
+	}
+	if err := w.stop(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if len(j.all()) != 20 {
+		t.Errorf("%d handlings, want 20", len(j.all()))
+	}
+}
+
+func TestRevokedPartitionIsNotCommittedByALateWorker(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2)
+	c.commitLog()
+	c.produce(sequence(0, 20, "slow")...)
+	c.produce(sequence(1, 20, "slow2")...)
+	release := make(chan struct{})
+	j := newJournal()
+	l1, l2 := newLedger(), newLedger()
+	cfg := l1.watch(c.config())
+	cfg.DrainTimeout = 100 * time.Millisecond
+	first := c.start(cfg, func(ctx context.Context, r *consumer.Record) error {
+		time.Sleep(time.Millisecond)
+		if string(r.Value) == "5" {
+			<-release // does not heed its context
+		}
+		return j.handle(ctx, r)
+	})
+	l1.waitCommitted(t, 0, 4)
+	l1.waitCommitted(t, 1, 4)
+	second := c.start(l2.watch(c.config()), j.handle)
+	l2.waitAssigned(t, 1)
+	moved := l2.assigned[0].Partition
+	l2.waitCommitted(t, moved, 20)
+	close(release)
+	l1.waitCommitted(t, 1-moved, 20)
+	if err := errors.Join(first.stop(), second.stop()); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if c.committed(0) != 20 || c.committed(1) != 20 {
+		t.Errorf("committed %d and %d, want 20", c.committed(0), c.committed(1))
+	}
+}
+
+func TestTransactionMarkersAtTheEndAreCommittedOver(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	tx, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.TransactionalID("tx"), kgo.DefaultProduceTopic(topic))
+	if err != nil {
+		t.Fatalf("making a transactional producer: %v", err)
+	}
+	defer tx.Close()
+	for _, commit := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort} {
+		if err := tx.BeginTransaction(); err != nil {
+			t.Fatalf("beginning: %v", err)
+		}
+		if err := tx.ProduceSync(t.Context(), kgo.KeyStringRecord("a", "1")).FirstErr(); err != nil {
+			t.Fatalf("producing: %v", err)
+		}
+		if err := tx.EndTransaction(t.Context(), commit); err != nil {
+			t.Fatalf("ending: %v", err)
+		}
+	}
+	j := newJournal()
+	l := newLedger()
+	cfg := l.watch(c.config())
+	cfg.KafkaOpts = append(cfg.KafkaOpts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	w := c.start(cfg, j.handle)
+	l.waitCommitted(t, 0, 4)
+	if err := w.stop(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if len(j.all()) != 1 {
+		t.Errorf("%d handled, want the committed one", len(j.all()))
+	}
+}
+
+func TestCommitBelowTheLogStartIsClampedAndCounted(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	c.produce(sequence(0, 20, "a")...)
+	j := newJournal()
+	l := newLedger()
+	w := c.start(l.watch(c.config()), func(ctx context.Context, r *consumer.Record) error {
+		if string(r.Value) == "6" {
+			return consumer.Permanent(errors.New("parks the lane"))
+		}
+		return j.handle(ctx, r)
+	})
+	l.waitCommitted(t, 0, 5)
+	if err := w.stop(); err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	if err := c.DeleteRecords(topic, 0, 10); err != nil {
+		t.Fatalf("deleting records: %v", err)
+	}
+	again := c.start(c.config(), j.handle)
+	j.waitFor(t, 15)
+	if err := again.stop(); err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	if last := j.all()[5]; last.offset != 10 {
+		t.Errorf("went on at offset %d, want the log start 10", last.offset)
+	}
+	if got := c.committed(0); got != 20 {
+		t.Errorf("committed %d, want 20", got)
+	}
+}
+
+func TestTopicMadeAgainIsConsumedAnew(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	c.produce(sequence(0, 5, "a")...)
+	j := newJournal()
+	l := newLedger()
+	w := c.start(l.watch(c.config()), j.handle)
+	l.waitCommitted(t, 0, 5)
+	if err := c.DeleteTopic(topic); err != nil {
+		t.Fatalf("deleting the topic: %v", err)
+	}
+	if err := c.CreateTopic(topic, 1, nil); err != nil {
+		t.Fatalf("making the topic again: %v", err)
+	}
+	fresh, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic(topic))
+	if err != nil {
+		t.Fatalf("making a producer: %v", err)
+	}
+	defer fresh.Close()
+	if err := fresh.ProduceSync(t.Context(), kgo.KeyStringRecord("a", "new")).FirstErr(); err != nil {
+		t.Fatalf("producing: %v", err)
+	}
+	j.wait(t, "the new topic's record", func(all []handling) bool { return all[len(all)-1].value == "new" })
+	if err := w.stop(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if got := c.committed(0); got != 1 {
+		t.Errorf("committed %d in the new topic, want 1", got)
+	}
+}
+
+func TestLatestIsOneInstantForTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	c.produce(sequence(0, 10, "old")...)
+	j := newJournal()
+	l := newLedger()
+	cfg := l.watch(c.config())
+	cfg.Start = consumer.StartLatest
+	w := c.start(cfg, j.handle)
+	l.waitCommitted(t, 0, 10) // the start itself is committed
+	c.produce(sequence(0, 3, "a")...)
+	j.waitFor(t, 3)
+	if err := w.stop(); err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	// A partition that is added while nobody consumes is read from its start.
+	admin := c.producer
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	rt := kmsg.NewCreatePartitionsRequestTopic()
+	rt.Topic, rt.Count = topic, 2
+	req.Topics = append(req.Topics, rt)
+	if _, err := req.RequestWith(t.Context(), admin); err != nil {
+		t.Fatalf("adding a partition: %v", err)
+	}
+	admin.ForceMetadataRefresh()
+	fresh, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatalf("making a producer: %v", err)
+	}
+	defer fresh.Close()
+	if err := fresh.ProduceSync(t.Context(), record(1, "added", "1"), record(1, "added", "2")).FirstErr(); err != nil {
+		t.Fatalf("producing: %v", err)
+	}
+	again := c.start(cfg, j.handle)
+	j.waitFor(t, 5)
+	if err := again.stop(); err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	for _, h := range j.all() {
+		if h.tenant == "old" {
+			t.Fatalf("a record from before the group's start was handled: %+v", h)
+		}
+	}
+	if c.committed(1) != 2 {
+		t.Errorf("committed %d in the added partition, want 2", c.committed(1))
+	}
+}
+
+func TestDeadLettersReachTheirTopic(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, kfake.SeedTopics(1, topic+consumer.DeadLetterSuffix))
+	c.produce(sequence(0, 2, "bad", "good")...)
+	j := newJournal()
+	l := newLedger()
+	cfg := l.watch(c.config())
+	cfg.Retry = consumer.Retry{Min: time.Millisecond, Max: time.Millisecond, Attempts: 2, Exhausted: consumer.DeadLetter}
+	w := c.start(cfg, func(ctx context.Context, r *consumer.Record) error {
+		if string(r.Tenant) == "bad" {
+			return errors.New("no")
+		}
+		return j.handle(ctx, r)
+	})
+	l.waitCommitted(t, 0, 4)
+	if err := w.stop(); err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	if got := c.PartitionInfo(topic+consumer.DeadLetterSuffix, 0).HighWatermark; got != 2 {
+		t.Errorf("%d dead letters, want 2", got)
+	}
+}
+
+func TestRunFailsByNameWithoutBrokersOrTopic(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	cfg := c.config()
+	cfg.Topics = []string{"no-such-topic"}
+	w := c.start(cfg, newJournal().handle)
+	if err := w.wait(); !errors.Is(err, consumer.ErrTopicMissing) {
+		t.Errorf("Run returned %v, want ErrTopicMissing", err)
+	}
+}
+
+func TestCancelBeforeAnythingWasAssignedEndsRun(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	w := c.start(c.config(), newJournal().handle)
+	if err := w.stop(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
