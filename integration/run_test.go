@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 	"github.com/tenantlane/tenantlane/partitioner"
 	"github.com/tenantlane/tenantlane/partitioner/routing"
 	"github.com/tenantlane/tenantlane/partitioner/store"
+	"github.com/tenantlane/tenantlane/rebalance"
 )
 
 const (
@@ -228,16 +230,42 @@ func (r *run) handle(ctx context.Context, w *worker, record *consumer.Record, be
 	return nil
 }
 
-// placedAt reports whether a table of this run sends the tenant there.
+// placedAt reports whether a table of this run sends the tenant there. A table
+// is switched before the first record goes by it.
 func (r *run) placedAt(tenant string, record *consumer.Record) bool {
+	now := r.table.Table()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.placed[len(r.placed)-1] != now {
+		r.placed = append(r.placed, now)
+	}
 	for _, table := range r.placed {
 		if topic, ok := table.Topic(r.topic); ok && topic.Lookup([]byte(tenant), record.Key).Partition == record.Partition {
 			return true
 		}
 	}
 	return false
+}
+
+// move moves a tenant to a partition, holding its producers back meanwhile.
+func (r *run) move(tenant string, to int32) {
+	r.t.Helper()
+	coordinator, err := rebalance.NewCoordinator(rebalance.CoordinatorConfig{
+		Client: r.client, Table: r.table, Producers: []rebalance.Pauser{r.producer}, Logger: testLogger(r.t),
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	report, err := coordinator.MoveStopped(r.t.Context(), rebalance.StoppedMove{
+		Topic: r.topic, Tenant: tenant, To: []int32{to}, DrainTimeout: 30 * time.Second,
+	})
+	if err != nil || report.State != rebalance.StateDone || !slices.Equal(report.Groups, []string{r.group}) {
+		r.t.Fatalf("move of %q to partition %d: %+v, %v", tenant, to, report, err)
+	}
+	topic, _ := r.table.Table().Topic(r.topic)
+	if at := topic.Lookup([]byte(tenant), nil).Partition; at != to {
+		r.t.Errorf("tenant %q is at partition %d after its move to %d", tenant, at, to)
+	}
 }
 
 // stop ends a worker as a deployment does, and returns when it has left.

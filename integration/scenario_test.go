@@ -66,6 +66,19 @@ var scenarios = []scenario{
 			r.awaitShare(share, survivor)
 		})
 	}},
+	{name: "tenants are moved", graceful: true, play: func(r *run) {
+		first, second := r.start(slowly), r.start(slowly)
+		during(r, func() {
+			r.awaitShare(share, first, second)
+			whale, ordinary := r.tenants.Tenants[whale].Tenant, r.tenants.Tenants[10].Tenant
+			for _, to := range []int32{7, 6, 7} {
+				r.move(whale, to)
+				r.awaitShare(share, first, second)
+			}
+			r.move(ordinary, 6)
+			r.awaitShare(share, first, second)
+		})
+	}},
 	{name: "handlers fail", graceful: true, play: func(r *run) {
 		r.start(failing(50))
 		r.start(failing(50))

@@ -71,3 +71,18 @@ func fetch(ctx context.Context, work string) error {
 	}
 	return nil
 }
+
+// Jars returns a folder with the jars of Version, kafka-clients among them,
+// for Java programs of tests. It fetches them as Start does; of the Config
+// only Cache and Logf matter.
+func Jars(ctx context.Context, cfg Config) (string, error) {
+	if err := Available(); err != nil {
+		return "", fmt.Errorf("kafka: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	lib, err := jars(ctx, cfg.Cache, cfg.Logf)
+	if err != nil {
+		return "", fmt.Errorf("kafka: %w", err)
+	}
+	return lib, nil
+}
