@@ -89,6 +89,7 @@ func (c *cluster) kafkaOpts() []kgo.Opt {
 		kgo.SeedBrokers(c.ListenAddrs()...), kgo.HeartbeatInterval(50 * time.Millisecond),
 		kgo.SessionTimeout(5 * time.Second), kgo.FetchMaxWait(50 * time.Millisecond),
 		kgo.MetadataMinAge(50 * time.Millisecond),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
 	}
 }
 

@@ -21,6 +21,8 @@ const (
 	startTimeout = 15 * time.Second
 	// commitTimeout bounds one commit, and leaving the group.
 	commitTimeout = 5 * time.Second
+	// hurriedTimeout bounds them after StopNow.
+	hurriedTimeout = time.Second
 	// handlerGrace is how long handlers have to return once their contexts
 	// have ended.
 	handlerGrace = time.Second
@@ -145,9 +147,10 @@ func (rt *Runtime) Run(ctx context.Context) error {
 	group.Go(func() { rt.engine.clock(background) })
 	group.Go(func() { rt.commitLoop(background) })
 	group.Go(func() { rt.followTable(background) })
-	rt.engine.start(rt.hurry)
+	handlers, endHandlers := context.WithCancel(rt.hurry)
+	rt.engine.start(handlers)
 	rt.poll(ctx)
-	err = rt.drainAll()
+	err = rt.drainAll(endHandlers)
 	cancel()
 	group.Wait()
 	rt.finalCommit()
@@ -179,14 +182,14 @@ func (rt *Runtime) check(ctx context.Context) error {
 }
 
 // drainAll finishes what is in the worker, and ends the workers.
-func (rt *Runtime) drainAll() error {
+func (rt *Runtime) drainAll(endHandlers context.CancelFunc) error {
 	ctx, cancel := rt.drainContext()
 	defer cancel()
 	rt.engine.drain(ctx, rt.engine.owned(nil), 0)
 	if n := rt.engine.left(); n > 0 {
 		rt.log.Warn("stopping with records unfinished: they will be handled again", zap.Int("records", n))
 	}
-	err := rt.engine.stop(rt.stopNow, handlerGrace)
+	err := rt.engine.stop(endHandlers, handlerGrace)
 	rt.stopped.Store(true)
 	return err
 }
@@ -197,14 +200,22 @@ func (rt *Runtime) drainContext() (context.Context, context.CancelFunc) {
 }
 
 func (rt *Runtime) finalCommit() {
-	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
+	ctx, cancel := rt.lastContext()
 	defer cancel()
 	rt.commit(ctx, rt.engine.owned(nil))
 }
 
+// lastContext bounds the last requests.
+func (rt *Runtime) lastContext() (context.Context, context.CancelFunc) {
+	if rt.hurry.Err() != nil {
+		return context.WithTimeout(context.Background(), hurriedTimeout)
+	}
+	return context.WithTimeout(context.Background(), commitTimeout)
+}
+
 // leave leaves the group and closes the client, also when no broker answers.
 func (rt *Runtime) leave() {
-	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
+	ctx, cancel := rt.lastContext()
 	defer cancel()
 	if err := rt.client.LeaveGroupContext(ctx); err != nil {
 		rt.log.Warn("leaving the group", zap.Error(err))
