@@ -31,6 +31,10 @@ const (
 	// DefaultMaxBytes is what all tenants together may have in flight when
 	// neither the config nor the client says.
 	DefaultMaxBytes = 256 << 20
+	// DefaultTenantBytes is what one tenant may have in flight: two full
+	// batches. More would not make it faster, since one batch is on its way
+	// while the other fills, and whoever shares its partition waits behind it.
+	DefaultTenantBytes = 2 << 20
 	// DefaultPartitionWait is how long a record waits for a new partition.
 	DefaultPartitionWait = 10 * time.Second
 )
@@ -49,13 +53,14 @@ type ProducerConfig struct {
 	MaxRecords int
 	MaxBytes   int64
 	// MaxTenantRecords and MaxTenantBytes bound one tenant of one topic; a
-	// sixteenth of all by default. One tenant never gets more than half of
-	// what is free either.
+	// quarter of MaxRecords, and DefaultTenantBytes, by default. One tenant
+	// never gets more than half of what is free either. Bounds below a full
+	// batch let the tenant's records wait for the client's linger.
 	MaxTenantRecords int
 	MaxTenantBytes   int64
-	// MaxPartitionRecords and MaxPartitionBytes bound one partition; a quarter
-	// of all by default. One partition never gets more than what is free
-	// either, so however many have no leader, some room is left.
+	// MaxPartitionRecords and MaxPartitionBytes bound one partition; half of
+	// all by default. One partition never gets more than what is free either,
+	// so however many have no leader, some room is left.
 	MaxPartitionRecords int
 	MaxPartitionBytes   int64
 	// MaxQueuedRecords and MaxQueuedBytes bound what waits while one tenant is
@@ -85,10 +90,10 @@ func (c ProducerConfig) withDefaults(client *kgo.Client) ProducerConfig {
 	}
 	setDefault(&c.MaxRecords, int(records))
 	setDefault(&c.MaxBytes, bytes)
-	setDefault(&c.MaxTenantRecords, max(1, c.MaxRecords/16))
-	setDefault(&c.MaxTenantBytes, max(1, c.MaxBytes/16))
-	setDefault(&c.MaxPartitionRecords, max(1, c.MaxRecords/4))
-	setDefault(&c.MaxPartitionBytes, max(1, c.MaxBytes/4))
+	setDefault(&c.MaxTenantRecords, max(1, c.MaxRecords/4))
+	setDefault(&c.MaxTenantBytes, min(DefaultTenantBytes, c.MaxBytes))
+	setDefault(&c.MaxPartitionRecords, max(1, c.MaxRecords/2))
+	setDefault(&c.MaxPartitionBytes, max(1, c.MaxBytes/2))
 	setDefault(&c.MaxQueuedRecords, c.MaxRecords)
 	setDefault(&c.MaxQueuedBytes, max(1, c.MaxBytes/4))
 	setDefault(&c.PartitionWait, DefaultPartitionWait)

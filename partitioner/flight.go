@@ -46,7 +46,7 @@ type flight struct {
 
 	unwatch func() bool // stops watching ctx, while queued; the shard's lock guards it
 
-	headers [4]kgo.RecordHeader
+	headers [2]kgo.RecordHeader // the stamps, of a record without headers of its own
 	buf     [maxRoute + maxTime]byte
 }
 
@@ -108,9 +108,10 @@ func newFlight(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, err
 // record's bytes when it is buffered and again when it is done, so headers
 // added in between would leave its buffer accounting wrong for ever.
 //
-// The event time goes into a header and Timestamp is left to kgo, because kgo
+// The event time goes into a header and Timestamp is the time of now, because kgo
 // counts RecordDeliveryTimeout from Timestamp: a record about last week would
-// time out at once. A tl-time that the record brings along stays, so that a
+// time out at once, and one that waited for its tenant sooner than others. A
+// tl-time that the record brings along stays, so that a
 // record that is forwarded keeps its event time.
 func (f *flight) stamp(session [16]byte, seq uint64) {
 	h := routing.RouteHeader{Kind: f.kind, Epoch: f.epoch, Session: session, Seq: seq}
@@ -122,7 +123,9 @@ func (f *flight) stamp(session [16]byte, seq uint64) {
 		headers = append(headers, kgo.RecordHeader{Key: routing.HeaderTime, Value: slices.Clip(millis)})
 	}
 	f.rec.Headers = headers
-	f.rec.Timestamp = time.Time{}
+	if f.rec.Timestamp = f.start; f.waited {
+		f.rec.Timestamp = time.Now()
+	}
 }
 
 func (f *flight) eventTime() time.Time {
