@@ -33,6 +33,10 @@ type Version struct {
 	Actor, Reason string
 	// At is when, by the writer's clock.
 	At time.Time
+	// ID tells this version from another writer's of the same revision, so that
+	// a writer finds out whether its own was committed. It is the writer's to
+	// choose, at random.
+	ID uint64
 }
 
 type versionValue struct {
@@ -43,12 +47,13 @@ type versionValue struct {
 	Actor    string `json:"actor,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	At       int64  `json:"at"` // unix ms
+	ID       uint64 `json:"id,string,omitempty"`
 }
 
 func (v Version) record() Record {
 	return record(name{kind: kindVersion}, versionValue{
 		versioned: versioned{recordVersion}, Revision: v.Revision, Digest: v.Digest,
-		Actor: v.Actor, Reason: v.Reason, At: v.At.UnixMilli(),
+		Actor: v.Actor, Reason: v.Reason, At: v.At.UnixMilli(), ID: v.ID,
 	})
 }
 
@@ -56,7 +61,7 @@ func unixMilli(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
 func readVersion(value []byte) (Version, error) {
 	return decode(value, func(v *versionValue) (Version, error) {
-		return Version{v.Revision, v.Digest, v.Actor, v.Reason, unixMilli(v.At)}, nil
+		return Version{v.Revision, v.Digest, v.Actor, v.Reason, unixMilli(v.At), v.ID}, nil
 	})
 }
 
@@ -170,6 +175,10 @@ func entryDigest(key uint64, value []byte) uint64 {
 // transaction.
 func (r *Replay) Whole() bool { return r.versions > 0 && len(r.open) == 0 }
 
+// Settled tells whether no transaction is half read: like Whole, but true at
+// the start of a log too.
+func (r *Replay) Settled() bool { return len(r.open) == 0 }
+
 // Version is the latest version record, folded or not.
 func (r *Replay) Version() Version { return r.version }
 
@@ -215,7 +224,7 @@ func (r *Replay) Fold() (*Table, error) {
 
 // Transaction gives the records that turn the table of the latest Fold into
 // next, the version last, with more between, whose kinds must not be this
-// package's own. Of by, Actor, Reason and At count. The replay must be Whole and
+// package's own. Of by, all but Revision and Digest counts. The replay must be Whole and
 // folded, which makes it the state that the records are written on top of.
 func (r *Replay) Transaction(next *Table, by Version, more ...Record) ([]Record, error) {
 	if len(r.open) > 0 || len(r.settled) > 0 {

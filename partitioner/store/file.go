@@ -59,7 +59,7 @@ type File struct {
 	*view
 	path    string
 	cfg     FileConfig
-	metrics *fileMetrics
+	metrics *viewMetrics
 	stop    context.CancelFunc
 	watcher sync.WaitGroup
 
@@ -84,7 +84,7 @@ func OpenFile(ctx context.Context, path string, cfg FileConfig) (*File, error) {
 		return nil, err
 	}
 	f := &File{view: newView(t), path: path, cfg: cfg, seen: sum, at: time.Now()}
-	if f.metrics, err = newFileMetrics(f, cfg.Registerer); err != nil {
+	if f.metrics, err = newViewMetrics(f, cfg.Registerer); err != nil {
 		return nil, fmt.Errorf("routing table %s: metrics: %w", path, err)
 	}
 	ctx, f.stop = context.WithCancel(ctx)

@@ -291,8 +291,11 @@ func TestFileMetrics(t *testing.T) {
 			name, result string
 			want         float64
 		}{
-			{"tenantlane_table_loads_total", "loaded", 1}, {"tenantlane_table_loads_total", "refused", 1},
-			{"tenantlane_table_revision", "", 2}, {"tenantlane_table_bad", "", 1}, {"tenantlane_table_age_seconds", "", 3},
+			{"tenantlane_table_loads_total", "loaded", 1},
+			{"tenantlane_table_loads_total", "refused", 1},
+			{"tenantlane_table_revision", "", 2},
+			{"tenantlane_table_bad", "", 1},
+			{"tenantlane_table_age_seconds", "", 3},
 		} {
 			labels := strings.Fields(c.result)
 			if got := metric(t, reg, c.name, labels...); got != c.want {

@@ -6,37 +6,45 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// fileMetrics are the metrics of one File. The gauges are read from the File
+// viewMetrics are the metrics of one File or Topic. The gauges are read from it
 // when they are scraped.
-type fileMetrics struct {
+type viewMetrics struct {
 	registerer prometheus.Registerer
 	collectors []prometheus.Collector
 	loads      *prometheus.CounterVec
 }
 
-func newFileMetrics(f *File, r prometheus.Registerer) (*fileMetrics, error) {
-	m := &fileMetrics{
+// followed is what the metrics are read from.
+type followed interface {
+	Source
+	Aged
+	Err() error
+}
+
+func newViewMetrics(f followed, r prometheus.Registerer) (*viewMetrics, error) {
+	m := &viewMetrics{
 		registerer: r,
 		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tenantlane_table_loads_total",
-			Help: "Changes of the routing table's file, by result: loaded, or refused and the last good table kept.",
+			Help: "Changes of the routing table, by result: loaded; refused and the last good table kept; or reloaded, the topic read again from its start.",
 		}, []string{"result"}),
 	}
-	m.loads.WithLabelValues("loaded").Add(0)
-	m.loads.WithLabelValues("refused").Add(0)
+	for _, result := range []string{"loaded", "refused", "reloaded"} {
+		m.loads.WithLabelValues(result).Add(0)
+	}
 	m.collectors = []prometheus.Collector{
 		m.loads,
 		gauge("tenantlane_table_revision", "Revision of the current routing table.",
 			func() float64 { return float64(f.Table().Revision()) }),
 		gauge("tenantlane_table_age_seconds", "Time since the routing table was last seen to be the current one.",
 			func() float64 { return f.Age().Seconds() }),
-		gauge("tenantlane_table_bad", "1 while the file holds something else than the current table, which stays in use.",
+		gauge("tenantlane_table_bad", "1 while the file or topic holds something else than the current table, which stays in use.",
 			func() float64 { return flag(f.Err() != nil) }),
 	}
 	return m, m.register()
 }
 
-func (m *fileMetrics) register() error {
+func (m *viewMetrics) register() error {
 	if m.registerer == nil {
 		return nil
 	}
@@ -50,7 +58,7 @@ func (m *fileMetrics) register() error {
 	return nil
 }
 
-func (m *fileMetrics) unregister() {
+func (m *viewMetrics) unregister() {
 	if m.registerer == nil {
 		return
 	}
@@ -59,8 +67,9 @@ func (m *fileMetrics) unregister() {
 	}
 }
 
-func (m *fileMetrics) loaded()  { m.loads.WithLabelValues("loaded").Inc() }
-func (m *fileMetrics) refused() { m.loads.WithLabelValues("refused").Inc() }
+func (m *viewMetrics) loaded()   { m.loads.WithLabelValues("loaded").Inc() }
+func (m *viewMetrics) refused()  { m.loads.WithLabelValues("refused").Inc() }
+func (m *viewMetrics) reloaded() { m.loads.WithLabelValues("reloaded").Inc() }
 
 func gauge(name, help string, value func() float64) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
@@ -75,8 +84,7 @@ func flag(b bool) float64 {
 
 // hint adds what to do about the likeliest cause.
 func hint(err error) error {
-	var taken prometheus.AlreadyRegisteredError
-	if errors.As(err, &taken) {
+	if _, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 		return errors.Join(err, errors.New("for several on one registry use prometheus.WrapRegistererWith"))
 	}
 	return err
