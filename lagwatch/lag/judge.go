@@ -246,7 +246,7 @@ func (t *Tracker) classOf(p *partition, pool *pool) Class {
 		return Slow
 	case pool.behind.firing() && p.delay >= t.rule.MaxDelay:
 		return Behind
-	case fires(kindNoCommit) || p.cur.Committed == None && p.cur.Owned:
+	case p.cur.Committed == None && p.cur.End > p.cur.Start:
 		return NoCommit
 	case p.lag == 0 && p.cur.Quiet:
 		return Idle

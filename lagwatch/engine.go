@@ -1,0 +1,252 @@
+package lagwatch
+
+import (
+	"cmp"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenantlane/tenantlane/lagwatch/lag"
+	"github.com/tenantlane/tenantlane/partitioner/routing"
+)
+
+// engine turns snapshots into evaluations. It does no I/O, so that a recorded
+// snapshot means what the live one meant.
+type engine struct {
+	cfg     *Config
+	once    bool // no history: skip what needs it
+	table   *routing.Table
+	layouts map[string]layout
+	logs    map[string]*topicLogs
+	pairs   map[pairKey]*pairState
+	order   []pairKey // of pairs, sorted
+	named   map[string]attribution
+}
+
+// pairKey is a (group, topic). The topic is empty for a group of which no
+// topic is known yet.
+type pairKey struct{ group, topic string }
+
+type topicLogs struct {
+	id   [16]byte
+	logs []lag.Log
+}
+
+type pairState struct {
+	tracker *lag.Tracker
+	owner   string
+	samples []lag.Sample
+	verdict *lag.Verdict
+}
+
+func newEngine(cfg *Config) *engine {
+	return &engine{
+		cfg: cfg, layouts: map[string]layout{}, logs: map[string]*topicLogs{},
+		pairs: map[pairKey]*pairState{}, named: map[string]attribution{},
+	}
+}
+
+// observe takes a snapshot into all trackers. Evaluation is built from them
+// afterwards, when tenants have been looked up.
+func (e *engine) observe(s *Snapshot) {
+	e.useTable()
+	for i := range s.Topics {
+		e.observeLogs(s.At, &s.Topics[i])
+	}
+	for i := range s.Groups {
+		e.addPairs(&s.Groups[i])
+	}
+	for _, key := range e.order {
+		e.observePair(s, key)
+	}
+}
+
+// useTable takes a new routing table into the pools.
+func (e *engine) useTable() {
+	if e.cfg.Table == nil {
+		return
+	}
+	table := e.cfg.Table.Table()
+	if table == e.table {
+		return
+	}
+	e.table = table
+	clear(e.layouts)
+	for key, p := range e.pairs {
+		p.tracker.SetPools(e.layout(key.topic).poolOf)
+	}
+}
+
+func (e *engine) layout(topic string) layout {
+	l, ok := e.layouts[topic]
+	if !ok {
+		l = layoutOf(e.table, topic)
+		e.layouts[topic] = l
+	}
+	return l
+}
+
+// observeLogs takes one topic's offsets into its history.
+func (e *engine) observeLogs(at time.Time, t *TopicSnapshot) {
+	if !t.Known {
+		return
+	}
+	l := e.logs[t.Topic]
+	if l == nil {
+		l = &topicLogs{}
+		e.logs[t.Topic] = l
+	}
+	id := topicID(t.ID)
+	if id != l.id {
+		clear(l.logs)
+		l.id = id
+	}
+	for len(l.logs) < len(t.End) {
+		l.logs = append(l.logs, lag.Log{})
+	}
+	for p := range l.logs {
+		start, end := offset(t.Start, p), offset(t.End, p)
+		if start < 0 || end < 0 {
+			continue
+		}
+		l.logs[p].Observe(at, start, end, max(offset(t.Stable, p), lag.None))
+		for _, past := range t.Past { // newest first
+			switch o := offset(past.Ends, p); {
+			case o >= 0:
+				l.logs[p].Seed(past.At, o)
+			case o == None: // no record is newer
+				l.logs[p].Seed(past.At, end)
+			}
+		}
+	}
+}
+
+func topicID(s string) (id [16]byte) {
+	b, err := hex.DecodeString(s)
+	if err == nil && len(b) == len(id) {
+		copy(id[:], b)
+	}
+	return id
+}
+
+// addPairs makes trackers for what a group is newly known to read.
+func (e *engine) addPairs(g *GroupSnapshot) {
+	empty := pairKey{g.Group, ""}
+	if len(g.Topics) == 0 {
+		e.addPair(empty)
+		return
+	}
+	delete(e.pairs, empty)
+	for i := range g.Topics {
+		e.addPair(pairKey{g.Group, g.Topics[i].Topic})
+	}
+	if len(e.order) != len(e.pairs) {
+		e.order = slices.SortedFunc(maps.Keys(e.pairs), func(a, b pairKey) int {
+			return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.topic, b.topic))
+		})
+	}
+}
+
+func (e *engine) addPair(key pairKey) {
+	if _, ok := e.pairs[key]; ok {
+		return
+	}
+	rule, owner := e.cfg.override(key.group, key.topic)
+	if e.once {
+		rule.For, rule.DrainOK, rule.KeepFiring = 0, 0, 0
+	}
+	e.pairs[key] = &pairState{tracker: lag.NewTracker(rule, e.layout(key.topic).poolOf), owner: owner}
+	e.order = append(e.order, key)
+	slices.SortFunc(e.order, func(a, b pairKey) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.topic, b.topic))
+	})
+}
+
+// observePair takes one (group, topic) through the rule.
+func (e *engine) observePair(s *Snapshot, key pairKey) {
+	p := e.pairs[key]
+	r := lag.Round{At: s.At}
+	p.samples = p.samples[:0]
+	t, _ := s.topic(key.topic)
+	if t != nil {
+		r.Retention, r.TopicID = t.Retention, topicID(t.ID)
+	}
+	if g, ok := s.group(key.group); ok {
+		r.Group = lag.GroupSample{Known: g.Known && g.CommitsKnown, Members: g.Members, Rebalancing: g.Rebalancing, Missing: g.Missing}
+		if c, ok := g.topic(key.topic); ok {
+			p.samples = e.samples(p.samples, s.At, c, t)
+		}
+	}
+	r.Samples = p.samples
+	p.verdict = p.tracker.Observe(&r)
+}
+
+// samples joins what a group committed with what the logs hold.
+func (e *engine) samples(out []lag.Sample, at time.Time, c *CommitsSnapshot, t *TopicSnapshot) []lag.Sample {
+	var logs []lag.Log
+	if l := e.logs[c.Topic]; l != nil {
+		logs = l.logs
+	}
+	n := max(len(c.Commits), len(logs))
+	owned := c.Owned
+	for p := range n {
+		s := lag.Sample{Partition: int32(p)}
+		for len(owned) > 0 && owned[0] < s.Partition {
+			owned = owned[1:]
+		}
+		s.Owned = len(owned) > 0 && owned[0] == s.Partition
+		commit := offset(c.Commits, p)
+		if t != nil && t.Known && commit != Unread && offset(t.Start, p) >= 0 && offset(t.End, p) >= 0 {
+			fill(&s, at, c, t, &logs[p])
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// fill completes the sample of a partition of which both sides were read.
+func fill(s *lag.Sample, at time.Time, c *CommitsSnapshot, t *TopicSnapshot, log *lag.Log) {
+	p := int(s.Partition)
+	s.Known = true
+	s.Start, s.End, s.Stable = offset(t.Start, p), offset(t.End, p), max(offset(t.Stable, p), lag.None)
+	s.Committed = max(offset(c.Commits, p), lag.None)
+	s.Runnable = s.Committed
+	if r := offset(c.Runnable, p); r > s.Committed {
+		s.Runnable = r
+	}
+	s.Visible = max(offset(c.Visible, p), lag.None)
+	s.Quiet, s.Hanging = log.Quiet(at), log.Hanging(at)
+	s.LossIn = log.LossIn(at, s.Committed, t.Retention)
+	if s.Committed == lag.None {
+		return
+	}
+	s.Delay, s.DelayBound = log.Delay(at, s.First())
+	if lane := offset(c.Lanes, p); lane >= 0 {
+		s.LaneDelay, _ = log.Delay(at, lane)
+	}
+}
+
+// probes lists partitions that a read_committed look would decide.
+func (e *engine) probes(limit int) (out []probe) {
+	for _, key := range e.order {
+		for _, pool := range e.pairs[key].verdict.Pools {
+			for _, p := range pool.Partitions {
+				if !p.Probe || len(out) >= limit {
+					continue
+				}
+				if ev, ok := e.pairs[key].tracker.Evidence(p.Partition); ok {
+					out = append(out, probe{pairKey: key, partition: p.Partition, from: ev.First})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// probe is a look at what a read_committed consumer would be given.
+type probe struct {
+	pairKey
+	partition int32
+	from      int64
+}

@@ -1,0 +1,248 @@
+package lagwatch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tenantlane/tenantlane/internal/sample"
+	"github.com/tenantlane/tenantlane/lagwatch/notify"
+)
+
+// Watcher watches one cluster. Use Run or Once, not both at a time.
+type Watcher struct {
+	cfg      Config
+	log      *zap.Logger
+	engine   *engine
+	inv      *inventory
+	notifier *notify.Notifier
+	metrics  *metrics
+	last     atomic.Pointer[Evaluation]
+	wasBlind bool // only look's goroutine uses it
+}
+
+// New returns a watcher that has not looked yet. It does not connect; the
+// error names a field of cfg that cannot be used.
+func New(cfg Config) (*Watcher, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("lagwatch: config: %w", err)
+	}
+	notifier, err := notify.New(notify.Config{
+		Targets: cfg.Targets, Fallback: cfg.Fallback, Backoff: cfg.Backoff, Logger: cfg.Logger, Registerer: cfg.Registerer,
+	}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("lagwatch: %w", err)
+	}
+	w := &Watcher{cfg: cfg, log: cfg.Logger, inv: newInventory(cfg.literalGroups()), notifier: notifier}
+	w.engine = newEngine(&w.cfg)
+	if w.metrics, err = newMetrics(cfg.Registerer, w.Last); err != nil {
+		return nil, fmt.Errorf("lagwatch: metrics: %w", err)
+	}
+	return w, nil
+}
+
+// Last returns the newest evaluation, nil before the first. Safe for
+// concurrent use.
+func (w *Watcher) Last() *Evaluation { return w.last.Load() }
+
+// Settle waits until every target was told what fires as of the last
+// evaluation, or ctx ends.
+func (w *Watcher) Settle(ctx context.Context) error { return w.notifier.Settle(ctx) }
+
+// Run watches until ctx ends, then tells the targets what they have not been
+// told, which takes at most 2 seconds. It returns nil, or an error when the
+// client or the listener cannot be made.
+func (w *Watcher) Run(ctx context.Context) error {
+	s, reader, err := w.connect()
+	if err != nil {
+		return err
+	}
+	defer s.client.Close()
+	serve, err := w.listen()
+	if err != nil {
+		return err
+	}
+	aside, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = w.notifier.Run(aside) }) // returns nil
+	wg.Go(func() { serve(aside) })
+	w.loop(ctx, s, reader)
+	stop()
+	wg.Wait()
+	return nil
+}
+
+// Once looks once, without telling anyone. There is no history, so the parts
+// of the rule that need it are skipped, and the evaluation says so. The error
+// is about the client; a cluster that does not answer is an evaluation that is
+// Blind.
+func (w *Watcher) Once(ctx context.Context) (*Evaluation, error) {
+	s, reader, err := w.connect()
+	if err != nil {
+		return nil, err
+	}
+	defer s.client.Close()
+	w.engine.once = true
+	e := w.look(ctx, s, reader)
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("lagwatch: %w", err)
+	}
+	return e, nil
+}
+
+func (w *Watcher) connect() (*sampler, *sample.Reader, error) {
+	client, err := kgo.NewClient(clientOpts(&w.cfg)...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("lagwatch: client: %w", err)
+	}
+	reader, err := sample.NewReader(client, sample.Config{})
+	if err != nil {
+		client.Close()
+		return nil, nil, fmt.Errorf("lagwatch: %w", err)
+	}
+	return newSampler(&w.cfg, client, w.inv), reader, nil
+}
+
+// loop looks at once and then at each interval.
+func (w *Watcher) loop(ctx context.Context, s *sampler, reader *sample.Reader) {
+	tick := time.NewTicker(w.cfg.Rule.Interval)
+	defer tick.Stop()
+	for {
+		e := w.look(ctx, s, reader)
+		if ctx.Err() != nil {
+			return // cut short: what it did not see is not news
+		}
+		w.notifier.Publish(e.alerts)
+		if w.cfg.OnEvaluation != nil {
+			w.cfg.OnEvaluation(e)
+		}
+		w.probe(ctx, s, reader)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// look makes one evaluation: samples, decides, and finds whose records it is
+// about.
+func (w *Watcher) look(ctx context.Context, s *sampler, reader *sample.Reader) *Evaluation {
+	begin := time.Now()
+	snap := s.sample(ctx, begin)
+	w.metrics.sampled(time.Since(begin), len(snap.Errors))
+	w.record(snap)
+	w.engine.observe(snap)
+	w.attribute(ctx, reader, begin)
+	e := w.engine.evaluate(snap)
+	if ctx.Err() == nil {
+		w.last.Store(e)
+		w.report(e)
+	}
+	return e
+}
+
+// report logs when the sight changes.
+func (w *Watcher) report(e *Evaluation) {
+	switch {
+	case e.Blind && !w.wasBlind:
+		w.log.Warn("lagwatch does not see everything", zap.Int("unknown_partitions", e.Unknown), zap.Strings("errors", e.Errors))
+	case !e.Blind && w.wasBlind:
+		w.log.Info("lagwatch sees everything again")
+	}
+	w.wasBlind = e.Blind
+}
+
+// attribute names the tenants of open alerts, within its own time.
+func (w *Watcher) attribute(ctx context.Context, reader *sample.Reader, now time.Time) {
+	questions := w.engine.questions(now)
+	if len(questions) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, attributeTime)
+	defer cancel()
+	answers := make([]attribution, len(questions))
+	var g errgroup.Group
+	g.SetLimit(4)
+	for i, q := range questions {
+		l := w.engine.layout(q.topic)
+		g.Go(func() error {
+			var err error
+			if answers[i], err = answer(ctx, reader, q, l); err != nil {
+				w.log.Warn("cannot read whose records are waiting", zap.String("group", q.group), zap.String("topic", q.topic), zap.Error(err))
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // the functions return nil: an alert without a name is still one
+	for i, q := range questions {
+		if answers[i].tenant != "" {
+			w.engine.name(q, answers[i], now)
+		}
+	}
+}
+
+// probeLimit is how many partitions are probed per round.
+const probeLimit = 64
+
+// probe probes what the verdict was unsure of, for the next round.
+func (w *Watcher) probe(ctx context.Context, s *sampler, reader *sample.Reader) {
+	probes := w.engine.probes(probeLimit)
+	if len(probes) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, attributeTime)
+	defer cancel()
+	seen := make([]sample.Visible, len(probes))
+	errs := make([]error, len(probes))
+	var g errgroup.Group
+	g.SetLimit(4)
+	for i, p := range probes {
+		g.Go(func() error {
+			seen[i], errs[i] = reader.FirstVisible(ctx, p.topic, p.partition, p.from)
+			return nil
+		})
+	}
+	_ = g.Wait() // errors are kept beside
+	for i, p := range probes {
+		if errs[i] != nil {
+			w.log.Warn("cannot see whether anything waits", zap.String("group", p.group), zap.Error(errs[i]))
+			continue
+		}
+		s.visible[p.key()] = visible{commit: p.from, offset: seen[i].Offset, found: seen[i].Found, stable: seen[i].Stable}
+	}
+}
+
+// record appends the snapshot to the recording. A recording that cannot be
+// written does not stop the watcher.
+func (w *Watcher) record(snap *Snapshot) {
+	if w.cfg.Record == nil {
+		return
+	}
+	line, err := json.Marshal(snap)
+	if err == nil {
+		_, err = w.cfg.Record.Write(append(line, '\n'))
+	}
+	if err != nil {
+		w.log.Error("cannot record the snapshot", zap.Error(err))
+	}
+}
+
+// seedAges are the ages at which past ends are asked for when nothing is
+// remembered: the thresholds that delays are compared with, newest first.
+func seedAges(cfg *Config) []time.Duration {
+	ages := []time.Duration{cfg.Rule.MinDelay, 3 * cfg.Rule.MinDelay, cfg.Rule.MaxDelay, 4 * cfg.Rule.MaxDelay}
+	ages = slices.DeleteFunc(ages, func(d time.Duration) bool { return d <= 0 })
+	slices.Sort(ages)
+	return slices.Compact(ages)
+}
