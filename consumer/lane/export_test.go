@@ -1,9 +1,6 @@
 package lane
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // Check walks everything that the scheduler holds and reports the first thing
 // that does not fit together.
@@ -64,14 +61,12 @@ func (c *core) checkTier(tr *tier, members map[*entity]bool) error {
 
 func (g *group) check(what string, members map[*entity]bool) error {
 	var weight float64
-	busy, counted, ready, debt := int32(0), int32(0), 0, 0
+	var owed float64
+	busy, ready, debt := 0, 0, 0
 	for e := range members {
-		if e.counted {
-			counted++
-			weight += e.weight
-		}
 		if e.busy {
 			busy++
+			weight += e.weight
 		}
 		if e.place == inReady {
 			ready++
@@ -81,6 +76,7 @@ func (g *group) check(what string, members map[*entity]bool) error {
 		}
 		if e.place == inDebt {
 			debt++
+			owed += e.weight
 			if g.debt[e.pos].e != e || e.busy {
 				return fmt.Errorf("%s: debt position is wrong", what)
 			}
@@ -88,15 +84,12 @@ func (g *group) check(what string, members map[*entity]bool) error {
 		if e.busy != (e.place == inReady || e.running > 0) {
 			return fmt.Errorf("%s: busy %v, ready %v, running %d", what, e.busy, e.place == inReady, e.running)
 		}
-		if e.counted != (e.busy || e.place == inDebt) {
-			return fmt.Errorf("%s: counted %v, busy %v, debt %v", what, e.counted, e.busy, e.place == inDebt)
-		}
 	}
 	switch {
-	case busy != g.busy || counted != g.members:
-		return fmt.Errorf("%s: busy %d want %d, counted %d want %d", what, g.busy, busy, g.members, counted)
-	case math.Abs(weight-g.weight) > 0:
-		return fmt.Errorf("%s: weight %v, want %v", what, g.weight, weight)
+	case busy != g.busy:
+		return fmt.Errorf("%s: busy %d, want %d", what, g.busy, busy)
+	case weight != g.weight || owed != g.owed:
+		return fmt.Errorf("%s: weight %v, want %v; owed %v, want %v", what, g.weight, weight, g.owed, owed)
 	case ready != len(g.ready) || debt != len(g.debt):
 		return fmt.Errorf("%s: %d ready, want %d; %d in debt, want %d", what, len(g.ready), ready, len(g.debt), debt)
 	}

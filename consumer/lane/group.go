@@ -13,24 +13,35 @@ const expiries = 8
 // makes one that wakes at the same virtual time go first.
 const continuing = 1 << 63
 
+// maxOwed bounds the weight of debtors that the clock takes into account, as a
+// multiple of the weight of busy members. See group.
+const maxOwed = 1
+
 // group shares time between its members by start-time fair queuing: the one
 // with the least virtual time is served; it is charged what it is expected to
 // use when it starts and the difference when it ends.
 //
-// The current virtual time follows what was served divided by the weight of
-// all members that are queued, running or in debt, as in a fluid system
-// (Bennett and Zhang's WF2Q+), and is never behind the member served last.
+// The current virtual time is that of a fluid server (generalized processor
+// sharing): it moves by what was served, divided by the weight of the members
+// that the fluid server would still be serving. These are the busy ones and the
+// debtors: idle, but only because they were served ahead of their turn. It is
+// never behind the member served last.
+//
 // A start-time clock alone would stand still while ever new members arrive: an
-// old one would starve and debts would pile up without bound.
+// old one would starve and debts would pile up without bound. Leaving the
+// debtors out lets the clock run ahead of members with a backlog, so that a
+// quiet tenant that wakes waits for them to catch up. Counting them without
+// bound makes the clock ever slower when short-lived members never cease,
+// which is exact and of no use to the old one: hence maxOwed.
 type group struct {
-	ready   heap4   // members with runnable work
-	debt    heap4   // members without, whose virtual time is ahead
-	now     float64 // current virtual time
-	top     float64 // the highest virtual time any member reached
-	weight  float64 // of members that are ready, running or in debt
-	busy    int32   // members that are ready or running
-	members int32   // members whose weight is in weight
-	seq     uint64
+	ready  heap4   // members with runnable work
+	debt   heap4   // idle members whose virtual time is ahead
+	now    float64 // current virtual time
+	top    float64 // the highest virtual time any member reached
+	weight float64 // of busy members
+	owed   float64 // weight of members in debt
+	busy   int     // members that are ready or running
+	seq    uint64
 }
 
 func (g *group) min() *entity {
@@ -67,12 +78,12 @@ func (g *group) dequeue(e *entity) {
 func (g *group) wake(e *entity) {
 	e.busy = true
 	g.busy++
+	g.weight += e.weight
 	if e.place == inDebt {
-		g.debt.remove(e)
+		g.forget(e)
 	} else {
 		e.v = max(e.v, g.now)
 	}
-	g.count(e)
 }
 
 // settle ends e's being busy once it is neither ready nor running. What it
@@ -83,10 +94,10 @@ func (g *group) settle(e *entity) {
 	}
 	e.busy = false
 	g.busy--
+	g.weight -= e.weight
 	if g.busy == 0 {
 		g.now = max(g.now, g.top)
 	}
-	g.uncount(e)
 	g.remember(e)
 }
 
@@ -94,23 +105,15 @@ func (g *group) settle(e *entity) {
 func (g *group) remember(e *entity) {
 	if !e.busy && e.v > g.now && e.place != inDebt {
 		g.debt.push(slot{v: e.v, e: e}, inDebt)
-		g.count(e)
+		g.owed += e.weight
 	}
 }
 
-func (g *group) count(e *entity) {
-	if !e.counted {
-		e.counted = true
-		g.members++
-		g.weight += e.weight
-	}
-}
-
-func (g *group) uncount(e *entity) {
-	if e.counted {
-		e.counted = false
-		g.members--
-		g.weight -= e.weight
+// forget drops the debt of a member, if it has one.
+func (g *group) forget(e *entity) {
+	if e.place == inDebt {
+		g.debt.remove(e)
+		g.owed -= e.weight
 	}
 }
 
@@ -121,14 +124,12 @@ func (g *group) start(e *entity, seconds float64) {
 	g.charge(e, seconds)
 }
 
-// end takes back a grant of e: it corrects the charge and moves the clock by
-// what was served. The caller makes e ready again, or not, and then settles it.
+// end takes back a grant of e, which is busy: it corrects the charge and moves
+// the clock by what was served. The caller makes e ready again, or not, and then settles it.
 func (g *group) end(e *entity, correction, served float64) {
 	e.running--
 	g.charge(e, correction)
-	if g.weight > 0 {
-		g.now += served / g.weight
-	}
+	g.now += served / (g.weight + min(g.owed, maxOwed*g.weight))
 }
 
 // charge moves e's virtual time on, and its place in the queue.
@@ -148,8 +149,11 @@ func (g *group) charge(e *entity, seconds float64) {
 
 // setWeight changes e's weight from now on.
 func (g *group) setWeight(e *entity, w float64) {
-	if e.counted {
+	if e.busy {
 		g.weight += w - e.weight
+	}
+	if e.place == inDebt {
+		g.owed += w - e.weight
 	}
 	e.weight = w
 }
@@ -160,17 +164,8 @@ func (g *group) expired() *entity {
 		return nil
 	}
 	e := g.debt[0].e
-	g.debt.remove(e)
-	g.uncount(e)
+	g.forget(e)
 	return e
-}
-
-// forget takes a member that is not busy out of the group.
-func (g *group) forget(e *entity) {
-	if e.place == inDebt {
-		g.debt.remove(e)
-	}
-	g.uncount(e)
 }
 
 // reset makes the group as new, keeping its memory. It has no members.

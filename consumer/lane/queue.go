@@ -9,7 +9,6 @@ type entity struct {
 	running int32   // grants in hand
 	place   place
 	busy    bool // ready or running
-	counted bool // weight is in group.weight: busy or in debt
 	owner   any  // *tier, *tenant or *lane[R]
 }
 

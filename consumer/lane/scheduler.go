@@ -235,6 +235,7 @@ func (s *Scheduler[R]) Take(now time.Duration, most int, b *Batch[R]) int {
 	s.Advance(now)
 	c := &s.core
 	left := c.cfg.TakeTime.Seconds()
+	var behind *tenant // granted, has more, and has the least virtual time of these
 	for len(b.Grants) < most && left > 0 {
 		e := c.root.min()
 		if e == nil {
@@ -242,13 +243,29 @@ func (s *Scheduler[R]) Take(now time.Duration, most int, b *Batch[R]) int {
 		}
 		tr := e.owner.(*tier)
 		t := tr.tenants.min().owner.(*tenant)
+		if behind != nil && behind.before(t) {
+			break
+		}
 		l := t.lanes.min().owner.(*lane[R])
 		if c.limited(tr, t, l.next1().cost(), now) {
 			continue
 		}
 		left -= s.grant(tr, t, l, b)
+		if l.n > len(b.Grants[len(b.Grants)-1].Items) && (behind == nil || t.before(behind)) {
+			behind = t
+		}
 	}
 	return len(b.Grants)
+}
+
+// before says that t would be served before u if its lane were not in hand.
+// Then a worker takes nothing else beside that lane: the tenant with the
+// cheapest handler would get a quantum each time others get a millisecond.
+func (t *tenant) before(u *tenant) bool {
+	if t.tier == u.tier {
+		return t.ent.v < u.ent.v
+	}
+	return t.tier.ent.v < u.tier.ent.v
 }
 
 // next1 is the record that the lane's next grant starts with.

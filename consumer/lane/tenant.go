@@ -52,8 +52,8 @@ type core struct {
 	root     group         // of tiers
 	tiers    []*tier
 	byName   map[string]TierID
-	reserved bool  // some tier has a reserved share
-	members  int32 // tiers counted in root when shares were last worked out
+	reserved bool // some tier has a reserved share
+	busy     int  // tiers that were busy when shares were last worked out
 	tenants  table[tenant]
 	spare    []*tenant
 	timers   timers
@@ -208,9 +208,7 @@ func (c *core) expire(tr *tier) {
 		}
 		c.drop(e.owner.(*tenant))
 	}
-	if c.root.expired() != nil && c.reserved {
-		c.share()
-	}
+	c.root.expired()
 }
 
 // retier moves t to another tier with its debt and its grants in hand.

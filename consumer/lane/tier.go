@@ -37,31 +37,31 @@ func (c *core) setTier(name string, cfg Tier) TierID {
 	for _, t := range c.tiers {
 		c.reserved = c.reserved || t.cfg.Reserved > 0
 	}
-	c.members = -1
+	c.busy = -1
 	c.share()
 	c.refreshTier(tr)
 	return id
 }
 
-// share works the reserved shares into the weights of the tiers that count
-// now: each has its own weight, or as much as makes its reserve if that is
-// more. Tiers that have no work do not count, so their reserve is lent.
+// share works the reserved shares into the weights of the tiers that are
+// busy: each has its own weight, or as much as makes its reserve if that is
+// more. The reserve of the others is lent.
 func (c *core) share() {
-	if n := c.root.members; n == c.members {
+	if c.busy == c.root.busy {
 		return
 	}
-	c.members = c.root.members
+	c.busy = c.root.busy
 	var sum, reserve float64 // weight of tiers above their reserve, reserve of the others
 	for _, tr := range c.tiers {
 		tr.raised = false
-		if tr.ent.counted {
+		if tr.ent.busy {
 			sum += tr.scale
 		}
 	}
 	for again := true; again; {
 		again = false
 		for _, tr := range c.tiers {
-			if tr.ent.counted && !tr.raised && tr.cfg.Reserved > 0 &&
+			if tr.ent.busy && !tr.raised && tr.cfg.Reserved > 0 &&
 				tr.scale < tr.cfg.Reserved*sum/(1-min(reserve, maxReserved)) {
 				tr.raised, again = true, true
 				sum -= tr.scale

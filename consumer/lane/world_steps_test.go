@@ -15,8 +15,10 @@ func (w *world) step() {
 		w.produce()
 	case n < 32:
 		w.poll(w.anyPart())
-	case n < 50:
+	case n < 48:
 		w.take()
+	case n < 51:
+		w.report()
 	case n < 70:
 		w.release(w.rnd.Intn(100) < 30)
 	case n < 80:
@@ -153,12 +155,12 @@ func (w *world) release(fails bool) {
 	w.life.hand = slices.Delete(w.life.hand, i, i+1)
 	r := lane.Result{Done: len(h.offs), Busy: time.Duration(w.rnd.Intn(3000)) * time.Microsecond}
 	if fails && !w.calm {
-		r.Done = w.rnd.Intn(len(h.offs))
+		r.Done = h.reported + w.rnd.Intn(len(h.offs)-h.reported)
 		r.Outcome = []lane.Outcome{lane.Continue, lane.Retry, lane.Retry, lane.Park, lane.Hold}[w.rnd.Intn(5)]
 		r.Delay = time.Duration(w.rnd.Intn(30)) * time.Millisecond
 	}
 	live := !h.part.p.Revoked()
-	for _, off := range h.offs[:r.Done] {
+	for _, off := range h.offs[h.reported:r.Done] {
 		w.handle(&h, off, live)
 	}
 	var ref lane.Ref[int64]
@@ -171,6 +173,26 @@ func (w *world) release(fails bool) {
 	if r.Outcome == lane.Hold && live {
 		w.life.holds = append(w.life.holds, hold{h: h, ref: ref, off: h.offs[r.Done]})
 	}
+}
+
+// report finishes some records of a grant that stays in hand.
+func (w *world) report() {
+	if len(w.life.hand) == 0 {
+		return
+	}
+	h := &w.life.hand[w.rnd.Intn(len(w.life.hand))]
+	done := w.rnd.Intn(len(h.offs) + 1)
+	want := 0
+	if !h.part.p.Revoked() {
+		want = max(0, min(done, len(h.offs)-1)-h.reported)
+	}
+	for _, off := range h.offs[h.reported : h.reported+want] {
+		w.handle(h, off, true)
+	}
+	if got := w.life.s.Report(&h.g, done); got != want {
+		w.failf("Report finished %d records, want %d", got, want)
+	}
+	h.reported += want
 }
 
 // acknowledge ends a hold: the dead letter was acknowledged, or is given up.

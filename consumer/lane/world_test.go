@@ -98,6 +98,8 @@ type inHand struct {
 	part *part
 	key  int
 	offs []int64
+
+	reported int
 }
 
 func newWorld(rnd chooser) *world {
