@@ -12,6 +12,8 @@ func newRootCommand(e *env) *cobra.Command {
 	root := group(e, "tenantlane", "Tenant lanes on Kafka",
 		newRouteCommand(e),
 		newPlanCommand(e),
+		newTableCommand(e),
+		newTenantCommand(e),
 		newBrokerCommand(e),
 		newLoadgenCommand(e),
 		newWorkerCommand(e),

@@ -38,9 +38,9 @@ func Groups(ctx context.Context, client *kgo.Client, topic string) ([]Group, err
 	var groups []Group
 	var idle []string // without a commit in the topic
 	for name, resp := range admin.FetchManyOffsets(ctx, names...) {
-		commits, err := commitsOf(resp, topic)
-		if err != nil {
-			return nil, fmt.Errorf("commits of group %q: %w", name, err)
+		commits, failed := commitsOf(resp, topic)
+		if failed != nil {
+			return nil, fmt.Errorf("commits of group %q: %w", name, failed)
 		}
 		if len(commits) == 0 {
 			idle = append(idle, name)

@@ -52,8 +52,8 @@ func Rerouted(ctx context.Context, client *kgo.Client, before, after *routing.To
 	result := Result{Ends: map[int32]int64{}}
 	for _, s := range spans {
 		result.Ends[s.Partition] = s.To
-		from, group, any := lowest(groups, s.Partition, s.From)
-		if !any || result.Record != nil {
+		from, group, read := lowest(groups, s.Partition, s.From)
+		if !read || result.Record != nil {
 			continue
 		}
 		s.From = from

@@ -43,8 +43,8 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(func() {
 		client.Close()
-		if err := b.Close(); err != nil {
-			t.Error(err)
+		if failed := b.Close(); failed != nil {
+			t.Error(failed)
 		}
 	})
 	table, err := routing.NewTable(routing.Spec{Topics: map[string]routing.TopicSpec{"orders": {
@@ -266,12 +266,12 @@ func TestIdleTenantsHadNoRecordSince(t *testing.T) {
 	}
 	w.table = table
 	old := &kgo.Record{Partition: 2, Key: []byte("globex:1"), Timestamp: time.Now().Add(-time.Hour)}
-	if err := w.client.ProduceSync(t.Context(), old).FirstErr(); err != nil {
+	if err = w.client.ProduceSync(t.Context(), old).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	w.produce("acme", 2)
 	w.produce("hooli", 1)
-	if err := w.client.ProduceSync(t.Context(), &kgo.Record{Partition: 3, Key: []byte("spread:1")}).FirstErr(); err != nil {
+	if err = w.client.ProduceSync(t.Context(), &kgo.Record{Partition: 3, Key: []byte("spread:1")}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	idle, err := live.Idle(t.Context(), w.client, w.topic(), time.Now().Add(-time.Minute))
