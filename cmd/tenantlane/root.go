@@ -10,6 +10,7 @@ import (
 // newRootCommand is the whole tree of commands. Each lives in its own file.
 func newRootCommand(e *env) *cobra.Command {
 	root := group(e, "tenantlane", "Tenant lanes on Kafka",
+		newDemoCommand(e),
 		newRouteCommand(e),
 		newPlanCommand(e),
 		newTableCommand(e),
