@@ -19,6 +19,7 @@ func newRootCommand(e *env) *cobra.Command {
 		newLoadgenCommand(e),
 		newWorkerCommand(e),
 		newVerifyCommand(e),
+		newLagwatchCommand(e),
 		group(e, "topic", "Make topics", newTopicCreateCommand(e)),
 		newConfigCommand(e),
 		newVersionCommand(e),

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tenantlane/tenantlane/lagwatch"
+	"github.com/tenantlane/tenantlane/lagwatch/lag"
+	"github.com/tenantlane/tenantlane/lagwatch/notify"
+)
+
+// lagwatchFlags are what to watch, by which rule, and whom to tell.
+type lagwatchFlags struct {
+	kafka   kafkaFlags
+	table   tableFlags
+	output  outputFlags
+	logs    logFlags
+	rule    ruleFlags
+	targets targetFlags
+	groups  []string
+	topics  []string
+	cluster string
+	once    bool
+	record  string
+	listen  string
+	hide    bool
+	timeout time.Duration
+}
+
+func newLagwatchCommand(e *env) *cobra.Command {
+	var f lagwatchFlags
+	cmd := &cobra.Command{
+		Use:   "lagwatch [--once]",
+		Short: "Page when one partition falls behind its peers, naming the tenant",
+		Long: "Watches consumer groups. A partition fires when its lag is far above its peers' and it is late;\n" +
+			"the page names the tenant whose records wait. What the cluster does not answer is unknown: it\n" +
+			"never counts as well, and is reported. With --once it looks once: exit 0 when all was seen and\n" +
+			"nothing fires, 1 when something fires, 3 when it could not see everything.",
+		Example: "  tenantlane lagwatch --once --brokers kafka:9092 --group billing\n" +
+			"  tenantlane lagwatch --brokers kafka:9092 --table routing.yaml --webhook-url-file hook.url --listen :9401\n" +
+			"  tenantlane lagwatch --once --format json --min-lag 0 --min-delay 0   # the plain threefold rule",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			e.started = true // markStarted skips commands that have sub-commands
+			if f.once {
+				return e.lagwatchOnce(cmd.Context(), &f)
+			}
+			return e.lagwatchRun(cmd.Context(), &f)
+		},
+	}
+	f.register(cmd.Flags())
+	service(cmd)
+	return cmd
+}
+
+func (f *lagwatchFlags) register(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.once, "once", false, "look once, print what was seen, and tell nobody")
+	flags.StringSliceVar(&f.groups, "group", nil, "groups to watch, names or patterns like 'billing-*' (default: all)")
+	flags.StringSliceVar(&f.topics, "topic", nil, "topics to watch, names or patterns (default: all that the groups read)")
+	flags.StringVar(&f.cluster, "cluster", "", "name of the cluster in alerts (default: its id)")
+	flags.StringVar(&f.record, "record", "", "file to which each sample is appended, for `lagwatch replay`")
+	flags.StringVar(&f.listen, "listen", "", "address for /metrics and health; without a host it is loopback (default: none)")
+	flags.BoolVar(&f.hide, "hash-tenants", false, "tenants leave this process only as hashes")
+	flags.DurationVar(&f.timeout, "sample-timeout", 0, "how long a round of questions may take (default: the interval, 3s to 30s)")
+	f.rule.register(flags)
+	f.targets.register(flags)
+	f.kafka.register(flags)
+	f.table.register(flags)
+	f.output.register(flags)
+	f.logs.register(flags, "info")
+}
+
+// ruleFlags are the thresholds; zero means off.
+type ruleFlags struct{ lag.Rule }
+
+func (r *ruleFlags) register(flags *pflag.FlagSet) {
+	d := lag.Defaults()
+	flags.DurationVar(&r.Interval, "interval", d.Interval, "time between samples")
+	flags.Float64Var(&r.Ratio, "ratio", d.Ratio, "how many times its peers' baseline a hot partition's lag is")
+	flags.Float64Var(&r.CriticalRatio, "critical-ratio", d.CriticalRatio, "ratio from which a page is critical")
+	flags.Int64Var(&r.MinLag, "min-lag", d.MinLag, "least lag, in records, that is hot")
+	flags.DurationVar(&r.MinDelay, "min-delay", d.MinDelay, "least delay that is hot")
+	flags.DurationVar(&r.MaxDelay, "max-delay", d.MaxDelay, "delay from which a whole pool is behind")
+	flags.DurationVar(&r.For, "for", d.For, "how long a partition is hot before it fires")
+	flags.DurationVar(&r.KeepFiring, "keep-firing-for", d.KeepFiring, "how long it is clear before it resolves")
+	flags.DurationVar(&r.DrainOK, "drain-ok", d.DrainOK, "hold the page while the lag is gone within this time")
+}
+
+// targetFlags are the pagers.
+type targetFlags struct {
+	webhookURL, webhookURLFile       string
+	webhookSecret, webhookSecretFile string
+}
+
+func (t *targetFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&t.webhookURL, "webhook-url", "", "webhook to tell; only from TENANTLANE_WEBHOOK_URL or the config file")
+	flags.StringVar(&t.webhookURLFile, "webhook-url-file", "", "file that holds the URL of a webhook to tell (or set TENANTLANE_WEBHOOK_URL)")
+	flags.StringVar(&t.webhookSecret, "webhook-secret", "", "key that signs webhooks; only from TENANTLANE_WEBHOOK_SECRET or the config file")
+	flags.StringVar(&t.webhookSecretFile, "webhook-secret-file", "", "file that holds the key that signs webhooks (or set TENANTLANE_WEBHOOK_SECRET)")
+	secret(flags, "webhook-url")
+	secret(flags, "webhook-secret")
+}
+
+// optionalSecret is readSecret for one that may be absent.
+func optionalSecret(flag, value, file string) (notify.Secret, error) {
+	if value == "" && file == "" {
+		return "", nil
+	}
+	s, err := readSecret(flag, value, file)
+	return notify.Secret(s), err
+}
+
+func (t *targetFlags) targets() (out []notify.Target, err error) {
+	url, err := optionalSecret("webhook-url", t.webhookURL, t.webhookURLFile)
+	if err != nil {
+		return nil, err
+	}
+	key, err := optionalSecret("webhook-secret", t.webhookSecret, t.webhookSecretFile)
+	if err != nil {
+		return nil, err
+	}
+	if url == "" {
+		return nil, nil
+	}
+	hook, err := notify.NewWebhook(notify.WebhookConfig{URL: url, Secret: key})
+	if err != nil {
+		return nil, usagef("--webhook-url: %w", err)
+	}
+	return []notify.Target{hook}, nil
+}
+
+// config is what the flags say. The returned function closes what it opened.
+func (f *lagwatchFlags) config(ctx context.Context, e *env) (cfg lagwatch.Config, done func() error, err error) {
+	done = func() error { return nil }
+	opts, err := f.kafka.opts()
+	if err != nil {
+		return cfg, done, err
+	}
+	targets, err := f.targets.targets()
+	if err != nil {
+		return cfg, done, err
+	}
+	log := f.logs.logger(e)
+	cfg = lagwatch.Config{
+		KafkaOpts: opts, Cluster: f.cluster, Groups: f.groups, Topics: f.topics, Rule: &f.rule.Rule,
+		HashTenants: f.hide, Targets: targets, SampleTimeout: f.timeout, Listen: f.listen, Logger: log,
+	}
+	if f.table.given() {
+		table, err := f.table.open(ctx, log, false)
+		if err != nil {
+			return cfg, done, err
+		}
+		cfg.Table, done = table, table.Close
+	}
+	return cfg, done, nil
+}
+
+// lagwatchOnce prints one evaluation; something that fires beats blindness.
+func (e *env) lagwatchOnce(ctx context.Context, f *lagwatchFlags) (err error) {
+	if f.record != "" || f.listen != "" {
+		return usagef("--once: cannot go with --record or --listen")
+	}
+	cfg, done, err := f.config(ctx, e)
+	defer func() { err = errors.Join(err, done()) }()
+	if err != nil {
+		return err
+	}
+	w, err := lagwatch.New(cfg)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	seen, err := w.Once(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.printEvaluation(f, seen); err != nil {
+		return err
+	}
+	switch {
+	case seen.Fires():
+		return answerNo("%d alerts fire", len(seen.Alerts()))
+	case seen.Blind:
+		return &exitError{exitKafka, fmt.Errorf("not everything could be seen: %s", blindness(seen))}
+	}
+	return nil
+}
+
+// blindness is the first thing that could not be asked.
+func blindness(seen *lagwatch.Evaluation) string {
+	if len(seen.Errors) > 0 {
+		return seen.Errors[0]
+	}
+	return fmt.Sprintf("%d partitions are unknown, or a group does not exist", seen.Unknown)
+}
+
+func (e *env) printEvaluation(f *lagwatchFlags, seen *lagwatch.Evaluation) error {
+	if f.output.json() {
+		return e.printJSON(seen)
+	}
+	return seen.WriteText(e.stdout)
+}
+
+// lagwatchRun watches until it is stopped. With --format json it prints an
+// evaluation per line, else a line when an alert begins or ends.
+func (e *env) lagwatchRun(ctx context.Context, f *lagwatchFlags) (err error) {
+	cfg, done, err := f.config(ctx, e)
+	defer func() { err = errors.Join(err, done()) }()
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	cfg.Registerer = registry
+	if f.record != "" {
+		file, err := os.OpenFile(f.record, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return usagef("--record: %w", err)
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		cfg.Record = file
+	}
+	var changes lagwatch.Changes
+	cfg.OnEvaluation = func(seen *lagwatch.Evaluation) {
+		if f.output.json() {
+			_ = e.printJSON(seen) // a reader that went away does not end the watch
+			return
+		}
+		for _, line := range changes.Lines(seen) {
+			_ = e.printf("%s\n", line)
+		}
+	}
+	w, err := lagwatch.New(cfg)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	if err := w.Run(ctx); err != nil {
+		return usagef("%w", err)
+	}
+	return nil
+}
