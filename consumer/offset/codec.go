@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
+	"strings"
 )
 
 // The text is documented in docs/commit-metadata.md.
@@ -186,6 +187,9 @@ func Decode(text string) (Checkpoint, Reason) {
 		return Checkpoint{}, Empty
 	}
 	b, err := encoding.DecodeString(text)
+	if strings.ContainsAny(text, "\r\n") { // which the decoder skips
+		return Checkpoint{}, Foreign
+	}
 	if err != nil || len(b) < len(magic)+1 || string(b[:len(magic)]) != magic {
 		return Checkpoint{}, Foreign
 	}
