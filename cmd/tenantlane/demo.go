@@ -48,6 +48,14 @@ func newDemoCommand(e *env) *cobra.Command {
 
 func (e *env) demo(ctx context.Context, f *demoFlags) error {
 	cfg := f.cfg
+	switch { // the package takes 0 for the default
+	case cfg.Duration == 0:
+		return usagef("--duration: 0, want at least 15s")
+	case cfg.Partitions == 0:
+		return usagef("--partitions: 0, want at least 8")
+	case cfg.Workers == 0:
+		return usagef("--workers: 0, want at least 1")
+	}
 	cfg.NoMove = !f.move
 	cfg.Logger = f.logs.logger(e)
 	cfg.Tell = func(line demo.Line) { e.note("%5.1fs  %s", line.At.Seconds(), line.Text) }

@@ -98,6 +98,7 @@ func silentPort(t *testing.T) string {
 func TestBrokersThatCannotBeReached(t *testing.T) {
 	closed := closedPort(t)
 	log := tempFile(t, "w.log", "")
+	runArgs(t, "demo", "--brokers", closed).wantError(t, exitKafka, closed, "connection refused")
 	for _, args := range [][]string{
 		{"topic", "create", "--topic", "new", "--partitions", "1"},
 		{"loadgen", "--topic", "orders", "--count", "10"},
@@ -190,6 +191,10 @@ func TestUsageOfKafkaCommands(t *testing.T) {
 		{"verify --topic t", "--log"},
 		{"verify --log x", "--topic"},
 		{"verify --topic t --log /does/not/exist --produced /does/not/exist", "--produced"},
+		{"demo --duration 1s", "--duration"},
+		{"demo --partitions 4", "--partitions"},
+		{"demo --workers 0", "--workers"},
+		{"demo --tenants /does/not/exist", "--tenants"},
 		{"broker --listen 0.0.0.0:0", "0.0.0.0"},
 		{"broker --listen nonsense", "host:port"},
 	} {
@@ -212,6 +217,8 @@ func TestCancelEndsEveryCommand(t *testing.T) {
 	log := tempFile(t, "w.log", "")
 	for _, args := range [][]string{
 		{"broker", "--listen", "127.0.0.1:0"},
+		{"demo", "--duration", "20s"},
+		{"demo", "--brokers", silent},
 		{"topic", "create", "--topic", "new", "--partitions", "1", "--brokers", silent},
 		{"loadgen", "--topic", "orders", "--count", "1000", "--rate", "1", "--brokers", brokers},
 		{"loadgen", "--topic", "orders", "--count", "1000", "--brokers", silent},

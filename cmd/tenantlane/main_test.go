@@ -15,6 +15,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv("TENANTLANE_TEST_AS_BINARY") != "" {
 		main()
 	}
+	for _, variable := range os.Environ() { // tests say themselves what is set
+		if name, _, _ := strings.Cut(variable, "="); name == "KAFKA_BROKERS" || strings.HasPrefix(name, envPrefix) {
+			_ = os.Unsetenv(name)
+		}
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -60,7 +60,7 @@ func (p *play) background(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.produce(ctx, backgroundProducer, mix, p.cfg.Rate)
+	return p.produce(ctx, backgroundProducer, mix, p.cfg.Rate, nil)
 }
 
 // imports produces all of the import as fast as it goes.
@@ -72,7 +72,12 @@ func (p *play) imports(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = p.produce(ctx, importProducer, mix, 0)
+	err = p.produce(ctx, importProducer, mix, 0, func(handed int64) {
+		if handed > p.cfg.Import/20 { // else the estimate is noise
+			// On a slow machine it must not be handled as fast as it is produced.
+			p.crew.cost.atLeast(2 * time.Since(begun) / time.Duration(handed))
+		}
+	})
 	p.importTook = time.Since(begun)
 	if err == nil {
 		p.tell("the import is produced; %s of its records wait in their tenant's lane",
@@ -81,9 +86,9 @@ func (p *play) imports(ctx context.Context) error {
 	return err
 }
 
-func (p *play) produce(ctx context.Context, name string, mix *load.Mix, rate float64) error {
+func (p *play) produce(ctx context.Context, name string, mix *load.Mix, rate float64, progress func(int64)) error {
 	generator := load.Generator{
-		Producer: p.producer, Rate: rate,
+		Producer: p.producer, Rate: rate, Progress: progress,
 		Recorder: &load.Recorder{Topic: p.stage.name, Producer: name, Table: p.table},
 		Acknowledged: func(h check.Handling, _ time.Time) error {
 			p.crew.checker.Produced(h.ID, h.Seq)

@@ -15,9 +15,10 @@ const (
 	// minLag is how long the import's lane must at least lag, so that the
 	// watcher's page is no matter of luck.
 	minLag = 6500 * time.Millisecond
-	// drainGrace is how long after the end the last records may take on a slow
-	// machine before the demo gives up on them.
-	drainGrace = time.Minute
+	// stalled is how long nothing may be handled, after the end, before what is
+	// left counts as lost. As long as records are handled a slow machine has
+	// all the time it needs.
+	stalled = 20 * time.Second
 )
 
 // Config says how the demo runs. The zero value works.

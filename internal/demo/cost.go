@@ -18,14 +18,22 @@ const (
 // average: a lane runs up a debt and sleeps it off. A tenant that sends less
 // than it could is never in debt.
 type cost struct {
-	each time.Duration
+	planned time.Duration
 
-	mu   sync.Mutex // guards paid
+	mu   sync.Mutex // guards each and paid
+	each time.Duration
 	paid map[string]time.Time
 }
 
 func newCost(each time.Duration) *cost {
-	return &cost{each: each, paid: map[string]time.Time{}}
+	return &cost{planned: each, each: each, paid: map[string]time.Time{}}
+}
+
+// atLeast makes a record cost each, if that is more than what was planned.
+func (c *cost) atLeast(each time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.each = max(c.planned, each)
 }
 
 // pay returns when the tenant has paid for one record, or ctx has ended.

@@ -18,7 +18,8 @@
 // import's tenant is an ordinary one that shares its partition. Handling a
 // record costs its tenant a little time, chosen so that the import's lane lags
 // for at least five seconds and is done before the end, while other tenants
-// feel nothing. The watcher runs fast for the sake of the show: it looks each
+// feel nothing. (Where producing the import takes longer than planned, handling
+// it takes twice that, or nothing would lag; the report then says how long.) The watcher runs fast for the sake of the show: it looks each
 // 500 ms, pages after 2 s, from 1 s of delay on, and no expected drain holds a
 // page back. A production watcher takes minutes, so that noise does not page.
 //

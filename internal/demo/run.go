@@ -233,15 +233,20 @@ func (p *play) paged(alert notify.WebhookAlert) {
 	p.tell("PAGE at the webhook: %s, partitions %v, tenant %q: %s", alert.Name, alert.Partitions, alert.Tenant, alert.Summary)
 }
 
-// drain waits until everything that was acknowledged is handled.
+// drain waits until everything that was acknowledged is handled. What is left
+// when nothing moves any more counts as lost.
 func (p *play) drain(ctx context.Context) error {
 	begun := time.Now()
+	moved, before := begun, p.crew.handled.Load()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for late := false; ; {
 		left := p.crew.checker.Report().Lost
-		if left == 0 || time.Since(begun) > drainGrace {
-			return nil // what is left counts as lost
+		if now := p.crew.handled.Load(); now > before {
+			moved, before = time.Now(), now
+		}
+		if left == 0 || time.Since(moved) > stalled {
+			return nil
 		}
 		if err := p.crew.err(); err != nil {
 			return err
