@@ -14,7 +14,7 @@
 //
 //	func newRouteCommand(e *env) *cobra.Command {
 //		var kafka kafkaFlags                 // --brokers, --tls…, --sasl…
-//		var table tableFlags                 // --table
+//		var table tableFlags                 // --table, --table-topic
 //		var output outputFlags               // --format text|json
 //		cmd := &cobra.Command{
 //			Use:     "route TENANT…",
@@ -26,7 +26,8 @@
 //				return e.printJSON(row)
 //			},
 //		}
-//		table.register(cmd.Flags())
+//		kafka.register(cmd.Flags())
+//		table.register(cmd.Flags(), &kafka)
 //		output.register(cmd.Flags())
 //		return cmd
 //	}

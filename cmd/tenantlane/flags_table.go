@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 
@@ -13,41 +14,113 @@ import (
 	"github.com/tenantlane/tenantlane/partitioner/store"
 )
 
-// tableFlags is where a command's routing table lives: --table FILE.
-type tableFlags struct{ file string }
-
-func (t *tableFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&t.file, "table", "", "routing table, a YAML file")
+// tableFlags is where a command's routing table lives: --table FILE, or
+// --table-topic NAME.
+type tableFlags struct {
+	file  string
+	topic string
+	kafka *kafkaFlags // reaches the topic
 }
 
-// given reports whether a table is named at all.
-func (t *tableFlags) given() bool { return t.file != "" }
+func (t *tableFlags) register(flags *pflag.FlagSet, kafka *kafkaFlags) {
+	t.kafka = kafka
+	flags.StringVar(&t.file, "table", "", "routing table, a YAML file")
+	flags.StringVar(&t.topic, "table-topic", "", "routing table, a compacted Kafka topic, like "+store.DefaultPrefix+routingSuffix)
+}
 
-// open opens the table, which the caller closes. anew allows it to change what
-// is fixed once a topic has records.
-func (t *tableFlags) open(ctx context.Context, log *zap.Logger, anew bool) (*store.File, error) {
-	if !t.given() {
-		return nil, usagef("no routing table: give --table FILE")
+// routingSuffix ends the name of the topic that holds a table; the topics
+// beside it have the same prefix.
+const routingSuffix = "routing"
+
+// given reports whether a table is named at all.
+func (t *tableFlags) given() bool { return t.file != "" || t.topic != "" }
+
+// name says where the table is.
+func (t *tableFlags) name() string {
+	if t.topic != "" {
+		return "topic " + t.topic
 	}
+	return t.file
+}
+
+// flags is how a person names the table on another command line.
+func (t *tableFlags) flags() string {
+	if t.topic != "" {
+		return "--table-topic " + t.topic
+	}
+	return "--table " + t.file
+}
+
+// opening says what else may be opened than a table that is there.
+type opening struct {
+	anew   bool // a file may change what is fixed once a topic has records
+	empty  bool // a topic that holds no table is an empty one
+	create bool // missing topics of the table are made
+}
+
+// open opens the table, which the caller closes.
+func (t *tableFlags) open(ctx context.Context, log *zap.Logger, how opening) (tableStore, error) {
+	switch {
+	case t.file != "" && t.topic != "":
+		return nil, usagef("a table is in a file or in a topic: give --table or --table-topic, not both")
+	case t.topic != "":
+		return t.openTopic(ctx, log, how)
+	case t.file != "":
+		return t.openFile(ctx, log, how)
+	}
+	return nil, usagef("no routing table: give --table FILE or --table-topic NAME")
+}
+
+func (t *tableFlags) openFile(ctx context.Context, log *zap.Logger, how opening) (tableStore, error) {
 	cfg := store.FileConfig{Logger: log.Named("table")}
-	if anew {
+	if how.anew {
 		cfg.HasData = func(string) bool { return false }
 	}
 	file, err := store.OpenFile(ctx, t.file, cfg)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usagef("%w; make one with `tenantlane table init` or `tenantlane plan whales --write`", err)
 	}
-	return file, err
+	if err != nil {
+		return nil, err
+	}
+	return fileStore{file}, nil
+}
+
+func (t *tableFlags) openTopic(ctx context.Context, log *zap.Logger, how opening) (tableStore, error) {
+	prefix, ok := strings.CutSuffix(t.topic, routingSuffix)
+	if !ok || prefix == "" {
+		return nil, usagef("--table-topic %q: must end in %q, like %s", t.topic, routingSuffix, store.DefaultPrefix+routingSuffix)
+	}
+	// Whether the cluster answers at all is asked first: loading waits longer.
+	client, err := t.kafka.connect(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	client.Close()
+	opts, err := t.kafka.opts()
+	if err != nil {
+		return nil, err
+	}
+	topic, err := store.OpenTopic(ctx, store.TopicConfig{
+		KafkaOpts: opts, Prefix: prefix, Create: how.create, Empty: how.empty, Logger: log.Named("table"),
+	})
+	if errors.Is(err, routing.ErrNoTable) {
+		return nil, &exitError{exitKafka, fmt.Errorf("%w; make one with `tenantlane table init --table-topic %s` or `tenantlane table push`", err, t.topic)}
+	}
+	if err != nil {
+		return nil, kafkaError("routing table", err)
+	}
+	return topicStore{topic}, nil
 }
 
 // read gives the table as it is now.
 func (t *tableFlags) read(ctx context.Context) (*routing.Table, error) {
-	file, err := t.open(ctx, zap.NewNop(), false)
+	tables, err := t.open(ctx, zap.NewNop(), opening{})
 	if err != nil {
 		return nil, err
 	}
-	table := file.Table()
-	return table, file.Close()
+	table := tables.Table()
+	return table, tables.Close()
 }
 
 // pickTopic finds a topic of the table; without a name the only one.

@@ -73,7 +73,7 @@ func (f *lagwatchFlags) register(flags *pflag.FlagSet) {
 	f.rule.register(flags)
 	f.targets.register(flags)
 	f.kafka.register(flags)
-	f.table.register(flags)
+	f.table.register(flags, &f.kafka)
 	f.output.register(flags)
 	f.logs.register(flags, "info")
 }
@@ -154,7 +154,7 @@ func (f *lagwatchFlags) config(ctx context.Context, e *env) (cfg lagwatch.Config
 		HashTenants: f.hide, Targets: targets, SampleTimeout: f.timeout, Listen: f.listen, Logger: log,
 	}
 	if f.table.given() {
-		table, err := f.table.open(ctx, log, false)
+		table, err := f.table.open(ctx, log, opening{})
 		if err != nil {
 			return cfg, done, err
 		}

@@ -78,7 +78,7 @@ func (f *loadgenFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.whales, "whale", nil, "NAME:count, records of one tenant besides --count; repeatable")
 	flags.StringVar(&f.logFile, "log-file", "", "file to which a line for each acknowledged record is appended")
 	f.kafka.register(flags)
-	f.table.register(flags)
+	f.table.register(flags, &f.kafka)
 	f.output.register(flags)
 	f.hex.register(flags)
 	f.logs.register(flags, "warn")
@@ -179,7 +179,7 @@ func (e *env) loadgen(ctx context.Context, f *loadgenFlags) (err error) {
 // one with the partitions that the topic has.
 func (f *loadgenFlags) source(ctx context.Context, log *zap.Logger) (store.Source, func() error, error) {
 	if f.table.given() {
-		file, err := f.table.open(ctx, log, false)
+		file, err := f.table.open(ctx, log, opening{})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -59,7 +59,7 @@ func newPlanGrowthCommand(e *env) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	f.population.register(flags, "keys")
-	f.table.register(flags)
+	f.table.register(flags, &f.population.kafka)
 	flags.StringVar(&f.topic, "topic", "", "topic of the table (default: its only one)")
 	flags.Int32Var(&f.config.From, "from", 0, "partitions now (default: the table's)")
 	flags.Int32Var(&f.config.To, "to", 0, "partitions then")

@@ -68,7 +68,7 @@ func newPlanWhalesCommand(e *env) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	f.population.register(flags, "volumes")
-	f.table.register(flags)
+	f.table.register(flags, &f.population.kafka)
 	flags.Int32Var(&f.partitions, "partitions", 0, "partitions to plan for (default: the table's)")
 	flags.Int32Var(&f.slots, "slots", routing.DefaultSlots, "slots of a new table")
 	f.hash.register(flags)

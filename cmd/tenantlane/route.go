@@ -24,6 +24,7 @@ import (
 // described by flags.
 type routeFlags struct {
 	table      tableFlags
+	kafka      kafkaFlags
 	topic      string
 	key        string
 	hash       hashFlag
@@ -34,7 +35,8 @@ type routeFlags struct {
 }
 
 func (r *routeFlags) register(flags *pflag.FlagSet) {
-	r.table.register(flags)
+	r.table.register(flags, &r.kafka)
+	r.kafka.register(flags)
 	flags.StringVar(&r.topic, "topic", "", "topic of the table (default: its only one)")
 	flags.StringVar(&r.key, "key", "", "record key, for tenants with spread: key")
 	flags.Int32Var(&r.partitions, "partitions", 0, "without a table: partitions of the topic")
@@ -47,7 +49,7 @@ func (r *routeFlags) register(flags *pflag.FlagSet) {
 // load gives the table, the topic's name in it, and the name to print.
 func (r *routeFlags) load(cmd *cobra.Command) (table *routing.Table, topic, shown string, err error) {
 	if !r.table.given() && r.partitions == 0 {
-		return nil, "", "", usagef("no routing table: give --table FILE, or describe one with --partitions N [--hash H --slots N --shared RANGES | --clients C]")
+		return nil, "", "", usagef("no routing table: give --table FILE or --table-topic NAME, or describe one with --partitions N [--hash H --slots N --shared RANGES | --clients C]")
 	}
 	if !r.table.given() {
 		table, err = r.described(cmd.Flags())
@@ -55,7 +57,7 @@ func (r *routeFlags) load(cmd *cobra.Command) (table *routing.Table, topic, show
 	}
 	for _, name := range []string{"partitions", "hash", "slots", "shared", "clients"} {
 		if cmd.Flags().Changed(name) {
-			return nil, "", "", usagef("--%s describes a table and cannot go with --table", name)
+			return nil, "", "", usagef("--%s describes a table and cannot go with --table or --table-topic", name)
 		}
 	}
 	if table, err = r.table.read(cmd.Context()); err != nil {

@@ -55,10 +55,10 @@ func newTableCheckCommand(e *env) *cobra.Command {
 					return checkFailed(err)
 				}
 			}
-			return e.printCheck(table.file, got, output.json())
+			return e.printCheck(table.name(), got, output.json())
 		},
 	}
-	table.register(cmd.Flags())
+	table.register(cmd.Flags(), &kafka)
 	kafka.register(cmd.Flags())
 	output.register(cmd.Flags())
 	return cmd
@@ -75,7 +75,7 @@ func checkFailed(err error) error {
 	return answerNo("%w", err)
 }
 
-func (e *env) printCheck(file string, table *routing.Table, asJSON bool) error {
+func (e *env) printCheck(name string, table *routing.Table, asJSON bool) error {
 	answer := checkJSON{Revision: table.Revision(), Topics: []topicCheckJSON{}}
 	spec := table.Spec()
 	for _, name := range table.TopicNames() {
@@ -85,7 +85,7 @@ func (e *env) printCheck(file string, table *routing.Table, asJSON bool) error {
 	if asJSON {
 		return e.printJSON(answer)
 	}
-	if err := e.printf("%s: good, revision %d\n", file, answer.Revision); err != nil {
+	if err := e.printf("%s: good, revision %d\n", name, answer.Revision); err != nil {
 		return err
 	}
 	for _, t := range answer.Topics {

@@ -83,7 +83,7 @@ func newTableDiffCommand(e *env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	table.register(flags)
+	table.register(flags, &volumes.kafka)
 	volumes.register(flags, "volumes")
 	flags.StringVar(&topic, "topic", "", "topic of --volumes (default: the only one)")
 	output.register(flags)

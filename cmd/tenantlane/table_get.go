@@ -40,6 +40,7 @@ func toPlacementJSON(topic *routing.Topic, tenant string) placementJSON {
 func newTableGetCommand(e *env) *cobra.Command {
 	var output outputFlags
 	var table tableFlags
+	var kafka kafkaFlags
 	var tenants hexFlags
 	cmd := &cobra.Command{
 		Use:   "get [TOPIC [TENANT…]]",
@@ -71,7 +72,8 @@ func newTableGetCommand(e *env) *cobra.Command {
 			return e.printPlacements(topic, args[1:], tenants, output.json())
 		},
 	}
-	table.register(cmd.Flags())
+	table.register(cmd.Flags(), &kafka)
+	kafka.register(cmd.Flags())
 	tenants.register(cmd.Flags())
 	output.register(cmd.Flags())
 	return cmd

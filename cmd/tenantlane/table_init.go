@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenantlane/tenantlane/partitioner/adopt"
 	"github.com/tenantlane/tenantlane/partitioner/routing"
+	"github.com/tenantlane/tenantlane/partitioner/store"
 )
 
 type initJSON struct {
@@ -50,7 +51,7 @@ func newTableInitCommand(e *env) *cobra.Command {
 	flags.StringVar(&f.fromTopic, "from-topic", "", "topic to adopt")
 	flags.StringVar(&f.clients, "clients", "", "what fills the topic: "+strings.Join(adopt.Clients(), ", "))
 	require(cmd, "from-topic", "clients")
-	f.table.register(flags)
+	f.table.register(flags, &f.kafka)
 	f.kafka.register(flags)
 	output.register(flags)
 	return cmd
@@ -73,7 +74,7 @@ func (f *initFlags) run(ctx context.Context, e *env, asJSON bool) error {
 	if err != nil {
 		return usagef("topic %q: %w", f.fromTopic, err)
 	}
-	table, err := f.add(ctx, spec)
+	table, err := f.add(ctx, e, spec)
 	if err != nil {
 		return err
 	}
@@ -82,27 +83,31 @@ func (f *initFlags) run(ctx context.Context, e *env, asJSON bool) error {
 	case asJSON:
 		return e.printJSON(answer)
 	case f.table.given():
-		return e.printf("%s: topic %s adopted as %s fills it: %d partitions, %d slots, %s; check with `tenantlane table verify --topic %s --table %s`\n",
-			f.table.file, answer.Topic, f.clients, answer.Partitions, answer.Slots, answer.Hash, answer.Topic, f.table.file)
+		return e.printf("%s: topic %s adopted as %s fills it: %d partitions, %d slots, %s; check with `tenantlane table verify --topic %s %s`\n",
+			f.table.name(), answer.Topic, f.clients, answer.Partitions, answer.Slots, answer.Hash, answer.Topic, f.table.flags())
 	}
 	return writeTable(e.stdout, table)
 }
 
-// add puts the topic into the table at --table, a new one if there is none.
-func (f *initFlags) add(ctx context.Context, spec routing.TopicSpec) (*routing.Table, error) {
-	info, err := os.Stat(f.table.file)
-	if !f.table.given() || err != nil || info.Size() == 0 {
+// add puts the topic into the table, a new one if there is none.
+func (f *initFlags) add(ctx context.Context, e *env, spec routing.TopicSpec) (*routing.Table, error) {
+	if f.table.topic == "" && isEmptyFile(f.table.file) {
 		return f.create(spec)
 	}
-	file, err := f.table.open(ctx, zap.NewNop(), false)
+	tables, err := f.table.open(ctx, zap.NewNop(), opening{empty: true, create: true})
 	if err != nil {
 		return nil, err
 	}
-	table, err := f.addTo(file.Table(), spec)
-	if err == nil {
-		err = refused(file.Write(ctx, table))
-	}
-	return table, errors.Join(err, file.Close())
+	by := store.Author{Reason: "adopt topic " + f.fromTopic + " as " + f.clients + " fills it"}
+	by.Actor, _ = e.getenv("USER")
+	table, err := tables.update(ctx, by, func(present *routing.Table) (*routing.Table, error) { return f.addTo(present, spec) })
+	return table, errors.Join(refused(err), tables.Close())
+}
+
+// isEmptyFile tells a file that is not there, or holds nothing.
+func isEmptyFile(path string) bool {
+	info, err := os.Stat(path)
+	return path == "" || err != nil || info.Size() == 0
 }
 
 func (f *initFlags) create(spec routing.TopicSpec) (*routing.Table, error) {
@@ -123,7 +128,7 @@ func (f *initFlags) create(spec routing.TopicSpec) (*routing.Table, error) {
 
 func (f *initFlags) addTo(table *routing.Table, spec routing.TopicSpec) (*routing.Table, error) {
 	if _, has := table.Topic(f.fromTopic); has {
-		return nil, answerNo("topic %q is already in %s", f.fromTopic, f.table.file)
+		return nil, answerNo("topic %q is already in %s", f.fromTopic, f.table.name())
 	}
 	next, err := table.Edit(routing.SetTopic(f.fromTopic, spec))
 	if err != nil {

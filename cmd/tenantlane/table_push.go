@@ -19,14 +19,15 @@ func newTablePushCommand(e *env) *cobra.Command {
 		Short: "Make the live table say what a file says",
 		Long: "Reads FILE and gives the live table its content, with the live table's next revision and epochs. What\n" +
 			"would re-route a live tenant is refused, and so is a change of what is fixed once a topic has records.",
-		Example: "  tenantlane table push edited.yaml --table routing.yaml",
-		Args:    cobra.ExactArgs(1),
+		Example: "  tenantlane table push edited.yaml --table routing.yaml\n" +
+			"  tenantlane table push routing.yaml --table-topic tenantlane.routing --create",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			wanted, err := (&tableFlags{file: args[0]}).read(cmd.Context())
 			if err != nil {
 				return err
 			}
-			before, after, err := f.change(cmd.Context(), func(t *routing.Table) (*routing.Table, error) {
+			before, after, err := f.change(cmd.Context(), e, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
 				return routing.Rebase(t, wanted.Spec())
 			})
 			if after == nil {
@@ -39,6 +40,8 @@ func newTablePushCommand(e *env) *cobra.Command {
 		},
 	}
 	f.register(cmd.Flags())
+	f.how.empty = true
+	cmd.Flags().BoolVar(&f.how.create, "create", false, "with --table-topic: make the topics of the table that are missing")
 	output.register(cmd.Flags())
 	return cmd
 }

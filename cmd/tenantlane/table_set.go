@@ -102,7 +102,7 @@ func (f *setFlags) setTenant(cmd *cobra.Command, e *env, topic, given string, as
 	if f.partitions == "" && f.toTopic == "" && !tiered {
 		return usagef("needs --partitions, --to-topic or --tier")
 	}
-	_, after, err := f.change(cmd.Context(), func(t *routing.Table) (*routing.Table, error) {
+	_, after, err := f.change(cmd.Context(), e, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
 		edits, wrong := f.edits(t, topic, string(tenant), tiered)
 		if wrong != nil {
 			return nil, wrong
@@ -173,7 +173,7 @@ func (f *setFlags) setSlot(cmd *cobra.Command, e *env, args []string, asJSON boo
 		return usagef("--slot goes with a topic and --partitions, and nothing else")
 	}
 	var to int32
-	_, after, err := f.change(cmd.Context(), func(t *routing.Table) (*routing.Table, error) {
+	_, after, err := f.change(cmd.Context(), e, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
 		at, err := pickTopic(t, args[0])
 		if err != nil {
 			return nil, err
@@ -215,7 +215,7 @@ func newTableUnsetCommand(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, after, err := f.change(cmd.Context(), func(t *routing.Table) (*routing.Table, error) {
+			_, after, err := f.change(cmd.Context(), e, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
 				return t.Edit(routing.UnsetPlacement(args[0], string(tenant)))
 			})
 			if after == nil {

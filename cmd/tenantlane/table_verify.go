@@ -73,7 +73,7 @@ func newTableVerifyCommand(e *env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	table.register(flags)
+	table.register(flags, &kafka)
 	kafka.register(flags)
 	flags.StringVar(&topic, "topic", "", "topic to read (default: the table's only one)")
 	flags.Int64Var(&c.PerPartition, "per-partition", 1000, "how many of each partition's last records are read")

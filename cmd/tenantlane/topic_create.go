@@ -51,7 +51,7 @@ func newTopicCreateCommand(e *env) *cobra.Command {
 	flags.StringToStringVar(&f.config, "topic-config", nil, "settings of the topic, name=value")
 	flags.BoolVar(&f.ifNotExists, "if-not-exists", false, "a topic that exists with at least these partitions is fine")
 	f.kafka.register(flags)
-	f.table.register(flags)
+	f.table.register(flags, &f.kafka)
 	f.output.register(flags)
 	f.logs.register(flags, "warn")
 	return cmd

@@ -68,7 +68,7 @@ func (f *workerFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.drainTimeout, "drain-timeout", 20*time.Second, "how long a stop waits for records in the worker")
 	flags.DurationVar(&f.session, "session-timeout", 45*time.Second, "how long the group waits for a worker that died before it gives its partitions away")
 	f.kafka.register(flags)
-	f.table.register(flags)
+	f.table.register(flags, &f.kafka)
 	f.output.register(flags)
 	f.logs.register(flags, "info")
 }
@@ -153,7 +153,7 @@ func (f *workerFlags) consumer(ctx context.Context, log *zap.Logger) (cfg consum
 	if !f.table.given() {
 		return cfg, closeTable, nil
 	}
-	file, err := f.table.open(ctx, log, false)
+	file, err := f.table.open(ctx, log, opening{})
 	if err != nil {
 		return cfg, nil, err
 	}
