@@ -97,6 +97,26 @@ func compact(log []logged, clean int64, keep func(logged) bool) []logged {
 	return kept
 }
 
+// views tells apart the logs that a loader may meet: by its end, and by which
+// records are left of at most 64.
+type views map[view]bool
+
+type view struct {
+	end  int64
+	left uint64
+}
+
+// first is true for a view that was not met before.
+func (v views) first(log []logged, end int64) bool {
+	at := view{end: end}
+	for _, r := range log {
+		at.left |= 1 << r.offset
+	}
+	met := v[at]
+	v[at] = true
+	return !met
+}
+
 // stable is the last stable offset of the log that ends at end: where the
 // transaction begins that is open there. No cleaner goes beyond it.
 func (h *history) stable(end int64) int64 {
@@ -213,10 +233,8 @@ func TestEveryPrefixUnderEveryCompactionGivesAPublishedTable(t *testing.T) {
 		}
 		for end := range h.next + 1 {
 			stable := h.stable(end)
-			for _, clean := range []int64{0, rapid.Int64Range(0, stable).Draw(t, "clean"), stable} {
-				for _, keep := range cleaners {
-					checkLoad(t, h, compact(h.log, clean, keep), end)
-				}
+			for i, clean := range []int64{0, rapid.Int64Range(0, stable).Draw(t, "clean"), stable} {
+				checkLoad(t, h, compact(h.log, clean, cleaners[i%2]), end)
 			}
 		}
 	})
@@ -275,22 +293,24 @@ func TestEverySubsetOfRemovals(t *testing.T) {
 	if len(removable) != 8 {
 		t.Fatalf("%d removable records, want 8: three topics, two placements, three versions", len(removable))
 	}
-	checked := 0
+	met := views{}
 	for subset := range 1 << len(removable) {
 		for end := range h.next + 1 {
 			for clean := range h.stable(end) + 1 {
 				log := compact(h.log, clean, func(r logged) bool { return subset>>removable[r.offset]&1 == 1 })
+				if !met.first(log, end) {
+					continue
+				}
 				r, whole := load(log, end)
 				table, err := r.Fold()
 				if !whole || err != nil {
 					t.Fatalf("subset %b, end %d, clean %d: %v, %v", subset, end, clean, whole, err)
 				}
 				h.published(t, r, table)
-				checked++
 			}
 		}
 	}
-	t.Logf("%d views of %d subsets", checked, 1<<len(removable))
+	t.Logf("%d views of %d subsets", len(met), 1<<len(removable))
 }
 
 func replayed(records ...routing.Record) *routing.Replay {

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantlane/tenantlane/partitioner/routing"
 )
 
-// broker starts an embedded broker for one test.
-func broker(t testing.TB) []string {
+// embeddedBroker starts a broker for one test.
+func embeddedBroker(t testing.TB) *embedded.Broker {
 	t.Helper()
 	b, err := embedded.Start(embedded.Config{})
 	if err != nil {
@@ -26,7 +26,12 @@ func broker(t testing.TB) []string {
 			t.Error(err)
 		}
 	})
-	return b.Addrs()
+	return b
+}
+
+func broker(t testing.TB) []string {
+	t.Helper()
+	return embeddedBroker(t).Addrs()
 }
 
 // quick is a config for tests: it looks often and creates its topics.

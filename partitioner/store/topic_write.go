@@ -95,14 +95,10 @@ var errOvertaken = errors.New("the table changed meanwhile")
 
 // attempt makes one change, or finds that it may not be made.
 func (t *Topic) attempt(ctx context.Context, by Author, decide func(*routing.Table) (*routing.Table, error)) (*routing.Table, error) {
-	if err := t.openWriter(ctx); err != nil {
-		t.writer.discard()
-		return nil, err
-	}
-	// From here on any other writer that starts fences this one, and any that
-	// had started before is fenced: what is read to the end now stays the
-	// latest table until this transaction is committed.
-	present, err := t.readPresent(ctx)
+	// Once this writer is open, any other that starts fences it, and any that
+	// had started before is fenced: what it then reads to the end stays the
+	// latest table until its transaction is committed.
+	present, err := t.openAndRead(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +119,29 @@ func (t *Topic) attempt(ctx context.Context, by Author, decide func(*routing.Tab
 		return nil, err
 	}
 	return next, nil
+}
+
+// writerGrace is how long another writer's open transaction may keep this one
+// from reading to the end before it is ended by force.
+const writerGrace = time.Second
+
+// openAndRead gives the table as a writer must see it. A writer that was opened
+// for an earlier change does not end another's transaction by being there, so
+// if it has to wait for one it is replaced.
+func (t *Topic) openAndRead(ctx context.Context) (*routing.Table, error) {
+	if t.writer.client != nil {
+		waiting, done := context.WithTimeout(ctx, writerGrace)
+		defer done()
+		if table, err := t.readPresent(waiting); err == nil {
+			return table, nil
+		}
+		t.writer.discard()
+	}
+	if err := t.openWriter(ctx); err != nil {
+		t.writer.discard()
+		return nil, err
+	}
+	return t.readPresent(ctx)
 }
 
 // openWriter makes the transactional client, if there is none, and lets the
