@@ -117,6 +117,7 @@ func (r *round) takeTopic(out *CommitsSnapshot, pair *pairEntry, partitions []km
 			out.Commits = put(out.Commits, p.Partition, None)
 		default:
 			out.Commits = put(out.Commits, p.Partition, p.Offset)
+			out.claim(p)
 			for int(p.Partition) >= len(pair.Committed) {
 				pair.Committed = append(pair.Committed, false)
 			}
@@ -161,7 +162,7 @@ func (r *round) absentOf(out *CommitsSnapshot, pair *pairEntry, topic string) (m
 	n := max(len(pair.Committed), r.inv.topics[topic].Partitions)
 	for p := range n {
 		had := p < len(pair.Committed) && pair.Committed[p]
-		if offset(out.Commits, p) == Unread && (had || !out.answered) {
+		if offsetOf(out.Commits, p) == Unread && (had || !out.answered) {
 			missing = append(missing, int32(p))
 		}
 	}
@@ -177,7 +178,7 @@ func (r *round) fillNone(out *CommitsSnapshot, pair *pairEntry, topic string) {
 	}
 	for p := range r.inv.topics[topic].Partitions {
 		had := p < len(pair.Committed) && pair.Committed[p]
-		if !had && offset(out.Commits, p) == Unread && !slices.Contains(out.refused, int32(p)) {
+		if !had && offsetOf(out.Commits, p) == Unread && !slices.Contains(out.refused, int32(p)) {
 			out.Commits = put(out.Commits, int32(p), None)
 		}
 	}

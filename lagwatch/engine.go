@@ -106,13 +106,13 @@ func (e *engine) observeLogs(at time.Time, t *TopicSnapshot) {
 		l.logs = append(l.logs, lag.Log{})
 	}
 	for p := range l.logs {
-		start, end := offset(t.Start, p), offset(t.End, p)
+		start, end := offsetOf(t.Start, p), offsetOf(t.End, p)
 		if start < 0 || end < 0 {
 			continue
 		}
-		l.logs[p].Observe(at, start, end, max(offset(t.Stable, p), lag.None))
+		l.logs[p].Observe(at, start, end, max(offsetOf(t.Stable, p), lag.None))
 		for _, past := range t.Past { // newest first
-			switch o := offset(past.Ends, p); {
+			switch o := offsetOf(past.Ends, p); {
 			case o >= 0:
 				l.logs[p].Seed(past.At, o)
 			case o == None: // no record is newer
@@ -196,8 +196,8 @@ func (e *engine) samples(out []lag.Sample, at time.Time, c *CommitsSnapshot, t *
 			owned = owned[1:]
 		}
 		s.Owned = len(owned) > 0 && owned[0] == s.Partition
-		commit := offset(c.Commits, p)
-		if t != nil && t.Known && commit != Unread && offset(t.Start, p) >= 0 && offset(t.End, p) >= 0 {
+		commit := offsetOf(c.Commits, p)
+		if t != nil && t.Known && commit != Unread && offsetOf(t.Start, p) >= 0 && offsetOf(t.End, p) >= 0 {
 			fill(&s, at, c, t, &logs[p])
 		}
 		out = append(out, s)
@@ -209,20 +209,20 @@ func (e *engine) samples(out []lag.Sample, at time.Time, c *CommitsSnapshot, t *
 func fill(s *lag.Sample, at time.Time, c *CommitsSnapshot, t *TopicSnapshot, log *lag.Log) {
 	p := int(s.Partition)
 	s.Known = true
-	s.Start, s.End, s.Stable = offset(t.Start, p), offset(t.End, p), max(offset(t.Stable, p), lag.None)
-	s.Committed = max(offset(c.Commits, p), lag.None)
+	s.Start, s.End, s.Stable = offsetOf(t.Start, p), offsetOf(t.End, p), max(offsetOf(t.Stable, p), lag.None)
+	s.Committed = max(offsetOf(c.Commits, p), lag.None)
 	s.Runnable = s.Committed
-	if r := offset(c.Runnable, p); r > s.Committed {
+	if r := offsetOf(c.Runnable, p); r > s.Committed {
 		s.Runnable = r
 	}
-	s.Visible = max(offset(c.Visible, p), lag.None)
+	s.Visible = max(offsetOf(c.Visible, p), lag.None)
 	s.Quiet, s.Hanging = log.Quiet(at), log.Hanging(at)
 	s.LossIn = log.LossIn(at, s.Committed, t.Retention)
 	if s.Committed == lag.None {
 		return
 	}
 	s.Delay, s.DelayBound = log.Delay(at, s.First())
-	if lane := offset(c.Lanes, p); lane >= 0 {
+	if lane := offsetOf(c.Lanes, p); lane >= 0 {
 		s.LaneDelay, _ = log.Delay(at, lane)
 	}
 }

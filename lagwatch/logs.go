@@ -1,6 +1,7 @@
 package lagwatch
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -30,8 +31,9 @@ func (r *round) metadata(ctx context.Context) {
 		m := resp.(*kmsg.MetadataResponse)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if m.ClusterID != nil && r.snap.Cluster == "" {
-			r.snap.Cluster = *m.ClusterID
+		if m.ClusterID != nil {
+			r.clusterID = *m.ClusterID
+			r.snap.Cluster = cmp.Or(r.snap.Cluster, r.clusterID)
 		}
 		for i := range m.Topics {
 			r.takeTopicMetadata(&m.Topics[i])

@@ -50,6 +50,8 @@ type round struct {
 	groupAt map[string]*GroupSnapshot
 	topicAt map[string]*TopicSnapshot
 	errors  map[string]bool
+	// clusterID is what the brokers call the cluster.
+	clusterID string
 }
 
 // The stages of a round depend on each other, and a hung broker costs each of
@@ -91,7 +93,9 @@ func (r *round) finish() *Snapshot {
 			g = &GroupSnapshot{Group: name}
 		}
 		for topic, pair := range r.inv.groups[name].Topics {
-			r.fillNone(g.ensure(topic), pair, topic)
+			c := g.ensure(topic)
+			r.fillNone(c, pair, topic)
+			c.useClaims(r.clusterID, r.topicAt[topic])
 		}
 		absent(&r.inv.groups[name].AbsentSince, r.at, g.Missing)
 		r.snap.Groups = append(r.snap.Groups, *g)
@@ -119,10 +123,10 @@ func (r *round) useProbes() {
 			continue
 		}
 		c := g.ensure(key.topic)
-		commit, stable := offset(c.Commits, int(key.partition)), offset(t.Stable, int(key.partition))
+		commit, stable := offsetOf(c.Commits, int(key.partition)), offsetOf(t.Stable, int(key.partition))
 		switch {
 		case commit == Unread || stable == Unread: // may be about the same still
-		case max(commit, offset(c.Runnable, int(key.partition))) != v.commit, !v.found && stable != v.stable:
+		case max(commit, offsetOf(c.Runnable, int(key.partition))) != v.commit, !v.found && stable != v.stable:
 			delete(r.visible, key)
 		default:
 			c.Visible = put(c.Visible, key.partition, v.offset)

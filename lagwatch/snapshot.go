@@ -59,6 +59,7 @@ type CommitsSnapshot struct {
 	// Owned are the partitions that members hold, ascending.
 	Owned []int32 `json:"owned,omitempty"`
 
+	claims   []claim // what the metadata of commits says
 	answered bool    // an answer was about this topic
 	refused  []int32 // partitions that an answer had an error for
 }
@@ -84,7 +85,7 @@ type PastEnds struct {
 }
 
 // offset reads a slice indexed by partition.
-func offset(s []int64, partition int) int64 {
+func offsetOf(s []int64, partition int) int64 {
 	if partition < len(s) {
 		return s[partition]
 	}

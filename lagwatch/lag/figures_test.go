@@ -202,12 +202,10 @@ func average(d time.Duration, n int) time.Duration {
 // there. Without a floor on the lag any rule of ratios pages for it.
 func TestPoissonNoiseNeverPages(t *testing.T) {
 	t.Parallel()
-	hours := 10_000
-	if raceEnabled || testing.Short() {
-		hours = 200
-	}
-	sizes := []int{4, 16}
-	for _, n := range sizes {
+	for n, hours := range map[int]int{4: 10_000, 16: 2_000, 64: 400} {
+		if raceEnabled || testing.Short() {
+			hours = 400 / n
+		}
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			for _, floor := range []int64{10, 1} {
@@ -215,12 +213,11 @@ func TestPoissonNoiseNeverPages(t *testing.T) {
 				rule.MinLag, rule.MinDelay = floor, 0
 				h := hours
 				if floor == 1 {
-					h = min(hours, 1000)
+					h = hours / 4
 				}
 				pages, plain := noise(n, h, rule)
-				weeks := float64(h) / (24 * 7)
-				t.Logf("FIGURE Poisson(1), N=%-2d, min_lag %d, %d h: %d pages (%.2f a week) | plain, held 1 min: %.0f in 1000 h", n, floor, h,
-					pages, float64(pages)/weeks, float64(plain)*1000/float64(h))
+				t.Logf("FIGURE Poisson(1), N=%-2d, min_lag %-2d, %5d h: %d pages (%.2f a week) | plain, held 1 min: %.0f in 1000 h",
+					n, floor, h, pages, float64(pages)*24*7/float64(h), float64(plain)*1000/float64(h))
 				if floor >= 10 && pages != 0 {
 					t.Errorf("%d false pages", pages)
 				}

@@ -45,6 +45,7 @@ type partition struct {
 	delay    time.Duration
 
 	seen      bool
+	seenAt    int64 // of the last known sample
 	committed int64 // last known commit
 	commitAt  int64 // when it last moved, or was first seen
 	pending   int64 // known milliseconds that work has waited for a commit; None: none waits
@@ -70,13 +71,19 @@ type partition struct {
 
 // take reads one sample into the state: commit movements, gaps, the recent
 // track. Judgments come after all partitions of the pool have been taken.
-func (p *partition) take(s *Sample, now, dt int64) {
+func (p *partition) take(s *Sample, now, dt int64, stale time.Duration) {
 	p.cur = *s
 	p.measured = s.Known && s.Committed != None
 	p.hotNow = false
 	if !s.Known {
 		return
 	}
+	if p.seen && millis(now-p.seenAt) > stale {
+		p.hot.clear()
+		p.track.clear()
+		p.hotSince = 0
+	}
+	p.seenAt = now
 	p.lag, p.delay = s.backlog()
 	p.takeHeld(s, now)
 	if !p.measured {

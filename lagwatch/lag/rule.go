@@ -61,6 +61,7 @@ const (
 	blindShare     = 0.1              // share of unknown partitions
 	blindRounds    = 3                // rounds with too many unknown
 	goneRounds     = 3                // rounds in which the coordinator says "no such group"
+	staleAfter     = 30 * time.Minute // evidence from before a blindness
 	rebalanceSpan  = 30 * time.Minute // window of the rebalance budget
 	rebalanceGrace = 5 * time.Minute  // rebalance time that suppresses
 )

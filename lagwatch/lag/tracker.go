@@ -111,6 +111,7 @@ func (t *Tracker) advance(r *Round) {
 	t.dt = 0
 	if t.now != 0 {
 		t.dt = min(max(now-t.now, 0), 2*t.rule.Interval.Milliseconds())
+		t.skip(now - t.now)
 	}
 	t.now, t.retention = now, r.Retention
 	t.reset.settle(true, t.dt, t.rule.KeepFiring)
@@ -126,6 +127,23 @@ func (t *Tracker) advance(r *Round) {
 	t.topicID = r.TopicID
 }
 
+// skip counts the rounds that a pause of the watcher left out as unknown.
+func (t *Tracker) skip(pause int64) {
+	missed := (pause+t.rule.Interval.Milliseconds()/2)/t.rule.Interval.Milliseconds() - 1
+	if missed <= 0 {
+		return
+	}
+	for _, p := range t.partitions {
+		for range min(missed, int64(p.hot.n)) {
+			p.hot.push(false, false)
+		}
+	}
+}
+
+// stale is how long a partition may be unseen before what was seen of it says
+// nothing about now. What fires goes on firing.
+func (t *Tracker) stale() time.Duration { return max(staleAfter, 2*t.rule.For) }
+
 // merge hands each partition its sample; one that the round does not name gets
 // an unknown one.
 func (t *Tracker) merge(samples []Sample) {
@@ -133,18 +151,18 @@ func (t *Tracker) merge(samples []Sample) {
 	for j := range samples {
 		s := &samples[j]
 		for i < len(t.partitions) && t.partitions[i].id < s.Partition {
-			t.partitions[i].take(&Sample{Partition: t.partitions[i].id}, t.now, t.dt)
+			t.partitions[i].take(&Sample{Partition: t.partitions[i].id}, t.now, t.dt, t.stale())
 			i++
 		}
 		if i == len(t.partitions) || t.partitions[i].id != s.Partition {
 			t.insert(s.Partition)
 			added = true
 		}
-		t.partitions[i].take(s, t.now, t.dt)
+		t.partitions[i].take(s, t.now, t.dt, t.stale())
 		i++
 	}
 	for ; i < len(t.partitions); i++ {
-		t.partitions[i].take(&Sample{Partition: t.partitions[i].id}, t.now, t.dt)
+		t.partitions[i].take(&Sample{Partition: t.partitions[i].id}, t.now, t.dt, t.stale())
 	}
 	if added {
 		t.group()

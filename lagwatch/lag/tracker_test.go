@@ -178,7 +178,19 @@ func TestBlindnessStandsTheWindowStill(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, lag.Defaults())
 	b.rounds(forRounds-1, 9000, 10, 10, 10)
+	b.rounds(100, unknownLag, unknownLag, unknownLag, unknownLag)
+	b.requireSilent(lag.AlertHot)
+	b.round(9000, 10, 10, 10)
+	b.requireFiring(lag.AlertHot, lag.Critical, 0)
+}
+
+// What was hot before half an hour without sight says nothing about now.
+func TestOldEvidenceDoesNotCount(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, lag.Defaults())
+	b.rounds(forRounds-1, 9000, 10, 10, 10)
 	b.rounds(200, unknownLag, unknownLag, unknownLag, unknownLag)
+	b.rounds(forRounds-1, 9000, 10, 10, 10)
 	b.requireSilent(lag.AlertHot)
 	b.round(9000, 10, 10, 10)
 	b.requireFiring(lag.AlertHot, lag.Critical, 0)

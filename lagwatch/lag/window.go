@@ -75,7 +75,7 @@ func (w *window) clear() {
 	w.next, w.filled, w.knownCount, w.hotCount = 0, 0, 0, 0
 }
 
-// count is a self-check for tests: the bits that are set.
+// count counts the bits that are set.
 func (w *window) count() (known, hot int) {
 	for i := range w.known {
 		known += bits.OnesCount64(w.known[i])
@@ -111,6 +111,10 @@ func (t *track) push(p trackPoint) {
 		t.points[t.index(0)] = p
 		return
 	}
+	t.append(p)
+}
+
+func (t *track) append(p trackPoint) {
 	t.points[t.next] = p
 	t.next = (t.next + 1) % trackCap
 	t.n = min(t.n+1, trackCap)
