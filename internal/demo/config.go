@@ -114,9 +114,9 @@ type schedule struct {
 
 func (c Config) schedule() schedule {
 	part := func(share float64) time.Duration { return time.Duration(share * float64(c.Duration)) }
-	lag := max(minLag, part(0.4))
+	lag := max(minLag, part(0.5))
 	return schedule{
-		join: part(0.08), quiet: part(0.18), imports: part(0.3), move: part(0.75), end: c.Duration,
+		join: part(0.06), quiet: part(0.15), imports: part(0.25), move: part(0.8), end: c.Duration,
 		cost: lag / time.Duration(max(c.Import, 1)),
 	}
 }
