@@ -128,9 +128,9 @@ func newTableRollbackCommand(e *env) *cobra.Command {
 				return usagef("revision %q is not a number", args[0])
 			}
 			before, after, err := f.change(cmd.Context(), e, func(tables tableStore, present *routing.Table) (*routing.Table, error) {
-				then, err := tables.at(cmd.Context(), present, revision)
-				if err != nil {
-					return nil, err
+				then, unknown := tables.at(cmd.Context(), present, revision)
+				if unknown != nil {
+					return nil, unknown
 				}
 				return routing.Rebase(present, then.Spec())
 			})

@@ -30,6 +30,7 @@ type world struct {
 // client, adopts them, and requires that every record lies where the table
 // says. A table made for another client must not match.
 func TestTopicsOfRealClientsAreAdoptedWithoutMovingAKey(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	keys := keysOfTenants(t)
 	others := map[string]string{"java": "sarama", "franz-go": "librdkafka", "sarama": "java", "librdkafka": "sarama"}
@@ -70,15 +71,14 @@ func (w *world) adopt(t *testing.T, topic, client string) (int, verified) {
 	t.Helper()
 	table := filepath.Join(t.TempDir(), "routing.yaml")
 	brokers := strings.Join(w.brokers, ",")
-	if out, err := exec.CommandContext(t.Context(), w.command, "table", "init", "--brokers", brokers, //nolint:gosec // our own binary
+	if out, err := exec.CommandContext(t.Context(), w.command, "table", "init", "--brokers", brokers,
 		"--from-topic", topic, "--clients", client, "--table", table).CombinedOutput(); err != nil {
 		t.Fatalf("table init: %v\n%s", err, out)
 	}
-	out, err := exec.CommandContext(t.Context(), w.command, "table", "verify", "--brokers", brokers, //nolint:gosec // our own binary
+	out, err := exec.CommandContext(t.Context(), w.command, "table", "verify", "--brokers", brokers,
 		"--topic", topic, "--table", table, "--format", "json").Output()
 	code := 0
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		code = exit.ExitCode()
 	} else if err != nil {
 		t.Fatal(err)
@@ -104,10 +104,10 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{lib: lib, command: filepath.Join(t.TempDir(), "tenantlane")}
-	build := exec.CommandContext(ctx, "go", "build", "-o", w.command, "./cmd/tenantlane") //nolint:gosec // our own binary
+	build := exec.CommandContext(ctx, "go", "build", "-o", w.command, "./cmd/tenantlane")
 	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the command: %v\n%s", err, out)
+	if out, failed := build.CombinedOutput(); failed != nil {
+		t.Fatalf("building the command: %v\n%s", failed, out)
 	}
 	if brokers := os.Getenv("KAFKA_BROKERS"); brokers != "" {
 		w.brokers = strings.Split(brokers, ",")
@@ -132,7 +132,8 @@ func newWorld(t *testing.T) *world {
 // createTopic makes a topic that is removed after the test.
 func (w *world) createTopic(t *testing.T, topic string, partitions int32) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.brokers...))
+	// kadm answers from the client's metadata, which may be 5 s old otherwise.
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.brokers...), kgo.MetadataMinAge(20*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}
