@@ -50,7 +50,7 @@ func (e *env) settingsOf(printer *cobra.Command, args []string) (settings, error
 	if err != nil {
 		return nil, usagef("%w", err)
 	}
-	if target == printer.Root() || target.HasSubCommands() {
+	if target.Annotations[groupAnnotation] != "" {
 		return nil, usagef("%q is not a command that runs", args)
 	}
 	if config := printer.Flag(configFlag); config.Changed {

@@ -125,6 +125,8 @@ func TestTopicsThatDoNotExist(t *testing.T) {
 			runArgs(t, append(args, "--brokers", brokers)...).wantError(t, exitKafka, `topic "nope" does not exist`, "topic create")
 		})
 	}
+	runArgs(t, "worker", "--topic", "orders", "--group", "g", "--discard", "--exhausted", "dead-letter", "--brokers", brokers).
+		wantError(t, exitKafka, `topic "orders.tl-dlq" does not exist`)
 }
 
 func TestTablesThatAreBroken(t *testing.T) {
@@ -182,6 +184,16 @@ func TestUsageOfKafkaCommands(t *testing.T) {
 		{"worker --group g --discard", "--topic"},
 		{"worker --topic t --discard", "--group"},
 		{"worker --topic t --group g", "--discard"},
+		{"worker --topic t --group g --discard --exec cat", "exactly one target"},
+		{"worker --topic t --group g --url ftp://x", "--url"},
+		{"worker --topic t --group g --exec cat --handler-sleep 1s", "--handler-sleep"},
+		{"worker --topic t --group g --url http://x --request-timeout 0s", "--request-timeout"},
+		{"worker --topic t --group g --discard --handler-timeout 0s", "--handler-timeout"},
+		{"worker --topic t --group g --discard --attempts -1", "--attempts"},
+		{"worker --topic t --group g --discard --dead-letter-topic d", "--exhausted"},
+		{"worker --topic t --group g --discard --exhausted explode", "--exhausted"},
+		{"worker --topic t --group g --discard --commit-interval 1ms", "--commit-interval"},
+		{"worker --topic t --group g --discard --listen nonsense", "--listen"},
 		{"worker --topic t --group g --discard --concurrency 0", "--concurrency"},
 		{"worker --topic t --group g --discard --until-idle -1s", "--until-idle"},
 		{"worker --topic t --group g --discard --handler-sleep -1s", "--handler-sleep"},

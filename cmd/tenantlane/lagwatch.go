@@ -49,7 +49,6 @@ func newLagwatchCommand(e *env) *cobra.Command {
 			"  tenantlane lagwatch --once --format json --min-lag 0 --min-delay 0   # the plain threefold rule",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			e.started = true // markStarted skips commands that have sub-commands
 			if f.once {
 				return e.lagwatchOnce(cmd.Context(), &f)
 			}

@@ -43,10 +43,12 @@ func newRootCommand(e *env) *cobra.Command {
 	return root
 }
 
+const groupAnnotation = "tenantlane/group"
+
 // group makes a command that only holds sub-commands: without one, or with an
 // unknown one, it is a usage error that lists them.
 func group(e *env, name, short string, children ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs}
+	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, Annotations: map[string]string{groupAnnotation: "true"}}
 	cmd.AddCommand(children...)
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -72,7 +74,7 @@ func group(e *env, name, short string, children ...*cobra.Command) *cobra.Comman
 
 // markStarted lets run tell an error of a command from an error before it.
 func markStarted(e *env, cmd *cobra.Command) {
-	if inner := cmd.RunE; inner != nil && !cmd.HasSubCommands() {
+	if inner := cmd.RunE; inner != nil && cmd.Annotations[groupAnnotation] == "" {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			e.started = true
 			return inner(cmd, args)
