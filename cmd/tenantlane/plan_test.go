@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const volumesFile = "../../rebalance/plan/testdata/tenant_volumes.tsv"
+const volumesFile = "../../internal/load/tenant_volumes.tsv"
 
 // one runs a command with --format json and reads its one object.
 func one[T any](t *testing.T, args ...string) T {

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
+	"os/user"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,7 +49,8 @@ type edit func(tables tableStore, present *routing.Table) (*routing.Table, error
 // change makes an edit: it refuses what would re-route a live tenant, writes,
 // waits until producers have the new table, and looks again. After it has
 // written, after is not nil, whatever else goes wrong.
-func (c *changeFlags) change(ctx context.Context, e *env, edit edit) (before, after *routing.Table, err error) {
+func (c *changeFlags) change(cmd *cobra.Command, args []string, edit edit) (before, after *routing.Table, err error) {
+	ctx := cmd.Context()
 	c.how.anew = c.unsafe
 	tables, err := c.table.open(ctx, zap.NewNop(), c.how)
 	if err != nil {
@@ -60,7 +62,7 @@ func (c *changeFlags) change(ctx context.Context, e *env, edit edit) (before, af
 		return nil, nil, err
 	}
 	defer look.close()
-	after, err = tables.update(ctx, c.author(e), func(present *routing.Table) (*routing.Table, error) {
+	after, err = tables.update(ctx, c.author(cmd, args), func(present *routing.Table) (*routing.Table, error) {
 		next, wrong := edit(tables, present)
 		if wrong != nil {
 			return nil, asUsage(wrong)
@@ -80,13 +82,25 @@ func (c *changeFlags) change(ctx context.Context, e *env, edit edit) (before, af
 	return before, after, look.again(ctx)
 }
 
-// author is who changes the table.
-func (c *changeFlags) author(e *env) store.Author {
+// author is who changes the table, and why: without a reason, by which command.
+func (c *changeFlags) author(cmd *cobra.Command, args []string) store.Author {
 	by := c.by
 	if by.Actor == "" {
-		by.Actor, _ = e.getenv("USER")
+		by.Actor = userName()
+	}
+	if by.Reason == "" {
+		by.Reason = strings.Join(append([]string{cmd.CommandPath()}, args...), " ")
 	}
 	return by
+}
+
+// userName is who runs this process, or "" where the system does not say.
+func userName() string {
+	me, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return me.Username
 }
 
 // asUsage makes an error that has no exit code yet one of usage.

@@ -147,6 +147,8 @@ func (e *env) printDiff(d diffJSON) error {
 	for _, t := range d.Topics {
 		what := fmt.Sprintf("%d slots move", len(t.Slots))
 		switch {
+		case len(t.Slots) == 0 && !t.Added && !t.Removed && !t.Rehashed:
+			continue
 		case t.Added:
 			what = "added"
 		case t.Removed:

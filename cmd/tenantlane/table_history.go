@@ -127,7 +127,7 @@ func newTableRollbackCommand(e *env) *cobra.Command {
 			if err != nil {
 				return usagef("revision %q is not a number", args[0])
 			}
-			before, after, err := f.change(cmd.Context(), e, func(tables tableStore, present *routing.Table) (*routing.Table, error) {
+			before, after, err := f.change(cmd, args, func(tables tableStore, present *routing.Table) (*routing.Table, error) {
 				then, unknown := tables.at(cmd.Context(), present, revision)
 				if unknown != nil {
 					return nil, unknown

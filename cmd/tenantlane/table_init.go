@@ -74,7 +74,7 @@ func (f *initFlags) run(ctx context.Context, e *env, asJSON bool) error {
 	if err != nil {
 		return usagef("topic %q: %w", f.fromTopic, err)
 	}
-	table, err := f.add(ctx, e, spec)
+	table, err := f.add(ctx, spec)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (f *initFlags) run(ctx context.Context, e *env, asJSON bool) error {
 }
 
 // add puts the topic into the table, a new one if there is none.
-func (f *initFlags) add(ctx context.Context, e *env, spec routing.TopicSpec) (*routing.Table, error) {
+func (f *initFlags) add(ctx context.Context, spec routing.TopicSpec) (*routing.Table, error) {
 	if f.table.topic == "" && isEmptyFile(f.table.file) {
 		return f.create(spec)
 	}
@@ -98,8 +98,7 @@ func (f *initFlags) add(ctx context.Context, e *env, spec routing.TopicSpec) (*r
 	if err != nil {
 		return nil, err
 	}
-	by := store.Author{Reason: "adopt topic " + f.fromTopic + " as " + f.clients + " fills it"}
-	by.Actor, _ = e.getenv("USER")
+	by := store.Author{Actor: userName(), Reason: "adopt topic " + f.fromTopic + " as " + f.clients + " fills it"}
 	table, err := tables.update(ctx, by, func(present *routing.Table) (*routing.Table, error) { return f.addTo(present, spec) })
 	return table, errors.Join(refused(err), tables.Close())
 }

@@ -66,7 +66,7 @@ func (f *pruneFlags) run(cmd *cobra.Command, e *env, asJSON bool) error {
 		for i, p := range idle {
 			edits[i] = routing.ForgetTenant(p.Topic, tenantOf(p))
 		}
-		_, after, err := f.change(cmd.Context(), e, func(_ tableStore, t *routing.Table) (*routing.Table, error) { return t.Edit(edits...) })
+		_, after, err := f.change(cmd, nil, func(_ tableStore, t *routing.Table) (*routing.Table, error) { return t.Edit(edits...) })
 		if err != nil {
 			return err
 		}

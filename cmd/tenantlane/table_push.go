@@ -27,7 +27,7 @@ func newTablePushCommand(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			before, after, err := f.change(cmd.Context(), e, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
+			before, after, err := f.change(cmd, args, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
 				return routing.Rebase(t, wanted.Spec())
 			})
 			if after == nil {

@@ -78,7 +78,7 @@ func newTableSetCommand(e *env) *cobra.Command {
 			if len(args) != 2 {
 				return usagef("needs a topic and a tenant, or a topic and --slot")
 			}
-			return f.setTenant(cmd, e, args[0], args[1], output.json())
+			return f.setTenant(cmd, e, args, output.json())
 		},
 	}
 	flags := cmd.Flags()
@@ -93,8 +93,9 @@ func newTableSetCommand(e *env) *cobra.Command {
 	return cmd
 }
 
-func (f *setFlags) setTenant(cmd *cobra.Command, e *env, topic, given string, asJSON bool) error {
-	tenant, err := f.tenants.tenant(given)
+func (f *setFlags) setTenant(cmd *cobra.Command, e *env, args []string, asJSON bool) error {
+	topic := args[0]
+	tenant, err := f.tenants.tenant(args[1])
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (f *setFlags) setTenant(cmd *cobra.Command, e *env, topic, given string, as
 	if f.partitions == "" && f.toTopic == "" && !tiered {
 		return usagef("needs --partitions, --to-topic or --tier")
 	}
-	_, after, err := f.change(cmd.Context(), e, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
+	_, after, err := f.change(cmd, args, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
 		edits, wrong := f.edits(t, topic, string(tenant), tiered)
 		if wrong != nil {
 			return nil, wrong
@@ -173,7 +174,7 @@ func (f *setFlags) setSlot(cmd *cobra.Command, e *env, args []string, asJSON boo
 		return usagef("--slot goes with a topic and --partitions, and nothing else")
 	}
 	var to int32
-	_, after, err := f.change(cmd.Context(), e, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
+	_, after, err := f.change(cmd, args, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
 		at, err := pickTopic(t, args[0])
 		if err != nil {
 			return nil, err
@@ -215,7 +216,7 @@ func newTableUnsetCommand(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, after, err := f.change(cmd.Context(), e, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
+			_, after, err := f.change(cmd, args, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
 				return t.Edit(routing.UnsetPlacement(args[0], string(tenant)))
 			})
 			if after == nil {

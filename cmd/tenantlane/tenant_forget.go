@@ -33,7 +33,7 @@ func newTenantForgetCommand(e *env) *cobra.Command {
 				return err
 			}
 			var topics []string
-			_, after, err := f.change(cmd.Context(), e, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
+			_, after, err := f.change(cmd, args, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
 				topics = mentioning(t, string(tenant))
 				if len(topics) == 0 {
 					return nil, answerNo("the table says nothing of tenant %q", picture.Tenant(string(tenant)))

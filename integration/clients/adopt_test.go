@@ -179,7 +179,7 @@ func awaitLeaders(t *testing.T, admin *kadm.Client, topic string) {
 // keysOfTenants are 4,033 real names and 500 keys of every byte.
 func keysOfTenants(t *testing.T) [][]byte {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("..", "..", "rebalance", "plan", "testdata", "tenant_volumes.tsv"))
+	raw, err := os.ReadFile(filepath.Join("..", "..", "internal", "load", "tenant_volumes.tsv"))
 	if err != nil {
 		t.Fatal(err)
 	}

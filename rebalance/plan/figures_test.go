@@ -146,7 +146,7 @@ func TestFiguresOfBlake2b(t *testing.T) {
 
 func readVolumes(t testing.TB) []plan.Volume {
 	t.Helper()
-	f, err := os.Open("testdata/tenant_volumes.tsv")
+	f, err := os.Open("../../internal/load/tenant_volumes.tsv")
 	if err != nil {
 		t.Fatal(err)
 	}
