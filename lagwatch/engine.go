@@ -122,6 +122,13 @@ func (e *engine) observeLogs(at time.Time, t *TopicSnapshot) {
 	}
 }
 
+func hexID(id [16]byte) string {
+	if id == ([16]byte{}) {
+		return ""
+	}
+	return hex.EncodeToString(id[:])
+}
+
 func topicID(s string) (id [16]byte) {
 	b, err := hex.DecodeString(s)
 	if err == nil && len(b) == len(id) {

@@ -24,6 +24,8 @@ type Evaluation struct {
 	Errors []string `json:"errors,omitempty"`
 	// Skipped are parts of the rule that need history and had none.
 	Skipped []string `json:"skipped,omitempty"`
+	// StateError says why the state file was not written last time.
+	StateError string `json:"state_error,omitempty"`
 
 	alerts []notify.Alert
 }

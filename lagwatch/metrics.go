@@ -12,6 +12,7 @@ type metrics struct {
 	last    func() *Evaluation
 	samples prometheus.Histogram
 	errors  prometheus.Counter
+	state   *prometheus.CounterVec
 
 	lag, delay, ratio, unknown, members, skew, firing, blind, at *prometheus.Desc
 }
@@ -29,7 +30,10 @@ func newMetrics(reg prometheus.Registerer, last func() *Evaluation) (*metrics, e
 			Name: ns + "sample_seconds", Help: "Time that a round of questions took.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
 		}),
-		errors:  prometheus.NewCounter(prometheus.CounterOpts{Name: ns + "sample_errors_total", Help: "Questions that were not answered."}),
+		errors: prometheus.NewCounter(prometheus.CounterOpts{Name: ns + "sample_errors_total", Help: "Questions that were not answered."}),
+		state: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: ns + "state_saves_total", Help: "Writes of the state file, by result.",
+		}, []string{"result"}),
 		lag:     desc("lag_records", "Records between what is done and the end, of partitions that were seen.", part),
 		delay:   desc("delay_seconds", "Age of the oldest record that waits; 0 when none does.", part),
 		ratio:   desc("ratio", "Lag over the baseline of its peers.", part),
@@ -43,7 +47,7 @@ func newMetrics(reg prometheus.Registerer, last func() *Evaluation) (*metrics, e
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.samples, m.errors, m} {
+	for _, c := range []prometheus.Collector{m.samples, m.errors, m.state, m} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -54,6 +58,14 @@ func newMetrics(reg prometheus.Registerer, last func() *Evaluation) (*metrics, e
 func (m *metrics) sampled(d time.Duration, errors int) {
 	m.samples.Observe(d.Seconds())
 	m.errors.Add(float64(errors))
+}
+
+func (m *metrics) saved(err error) {
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	m.state.WithLabelValues(result).Inc()
 }
 
 // Describe implements prometheus.Collector.

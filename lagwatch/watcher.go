@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -26,7 +27,11 @@ type Watcher struct {
 	notifier *notify.Notifier
 	metrics  *metrics
 	last     atomic.Pointer[Evaluation]
-	wasBlind bool // only look's goroutine uses it
+	// Only the goroutine of Run or Once uses these.
+	wasBlind   bool
+	savedAt    time.Time
+	stateError error
+	told       chan struct{} // a target was told something
 }
 
 // New returns a watcher that has not looked yet. It does not connect; the
@@ -36,14 +41,24 @@ func New(cfg Config) (*Watcher, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("lagwatch: config: %w", err)
 	}
-	notifier, err := notify.New(notify.Config{
+	saved, err := loadState(cfg.StateFile)
+	if err != nil { // to watch without a memory is better than not to watch
+		cfg.Logger.Error("the state cannot be used; alerts may be sent again", zap.Error(err))
+	}
+	w := &Watcher{cfg: cfg, log: cfg.Logger, inv: newInventory(cfg.literalGroups()), told: make(chan struct{}, 1)}
+	w.engine = newEngine(&w.cfg)
+	var told notify.State
+	if saved != nil {
+		w.restore(saved)
+		w.savedAt, told = saved.SavedAt, saved.Told
+	}
+	w.notifier, err = notify.New(notify.Config{
 		Targets: cfg.Targets, Fallback: cfg.Fallback, Backoff: cfg.Backoff, Logger: cfg.Logger, Registerer: cfg.Registerer,
-	}, nil)
+		OnTold: w.noteTold,
+	}, told)
 	if err != nil {
 		return nil, fmt.Errorf("lagwatch: %w", err)
 	}
-	w := &Watcher{cfg: cfg, log: cfg.Logger, inv: newInventory(cfg.literalGroups()), notifier: notifier}
-	w.engine = newEngine(&w.cfg)
 	if w.metrics, err = newMetrics(cfg.Registerer, w.Last); err != nil {
 		return nil, fmt.Errorf("lagwatch: metrics: %w", err)
 	}
@@ -76,15 +91,40 @@ func (w *Watcher) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = w.notifier.Run(aside) }) // returns nil
 	wg.Go(func() { serve(aside) })
+	w.republish()
 	w.loop(ctx, s, reader)
 	stop()
 	wg.Wait()
+	w.save(time.Now(), true)
 	return nil
 }
 
-// Once looks once, without telling anyone. There is no history, so the parts
-// of the rule that need it are skipped, and the evaluation says so. The error
-// is about the client; a cluster that does not answer is an evaluation that is
+// republish says again what was open before a restart, before the first look:
+// Alertmanager forgets what it does not hear.
+func (w *Watcher) republish() {
+	open := map[string]notify.Alert{}
+	for _, told := range w.notifier.State() {
+		for key, e := range told {
+			open[key] = e.Alert
+		}
+	}
+	if len(open) > 0 {
+		w.notifier.Publish(slices.Collect(maps.Values(open)))
+	}
+}
+
+// noteTold asks the loop to save: what a target was told must not be told
+// again after a crash.
+func (w *Watcher) noteTold() {
+	select {
+	case w.told <- struct{}{}:
+	default:
+	}
+}
+
+// Once looks once, without telling anyone and without saving. It uses the
+// state file's past; without a fresh one the parts of the rule that need it
+// are skipped, and the evaluation says so. The error is about the client; a cluster that does not answer is an evaluation that is
 // Blind.
 func (w *Watcher) Once(ctx context.Context) (*Evaluation, error) {
 	s, reader, err := w.connect()
@@ -92,12 +132,15 @@ func (w *Watcher) Once(ctx context.Context) (*Evaluation, error) {
 		return nil, err
 	}
 	defer s.client.Close()
-	w.engine.once = true
-	e := w.look(ctx, s, reader)
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("lagwatch: %w", err)
+	w.engine.once = time.Since(w.savedAt) > stateFresh
+	if w.engine.once {
+		clear(w.engine.pairs)
+		w.engine.order = nil
 	}
-	return e, nil
+	if e := w.look(ctx, s, reader); e != nil {
+		return e, nil
+	}
+	return nil, fmt.Errorf("lagwatch: %w", ctx.Err())
 }
 
 func (w *Watcher) connect() (*sampler, *sample.Reader, error) {
@@ -119,36 +162,54 @@ func (w *Watcher) loop(ctx context.Context, s *sampler, reader *sample.Reader) {
 	defer tick.Stop()
 	for {
 		e := w.look(ctx, s, reader)
-		if ctx.Err() != nil {
-			return // cut short: what it did not see is not news
+		if e == nil {
+			return
 		}
 		w.notifier.Publish(e.alerts)
 		if w.cfg.OnEvaluation != nil {
 			w.cfg.OnEvaluation(e)
 		}
 		w.probe(ctx, s, reader)
+		w.save(time.Now(), false)
+		if !w.wait(ctx, tick.C) {
+			return
+		}
+	}
+}
+
+// wait sleeps until the next round, and saves when a target was told
+// something; false when ctx ended.
+func (w *Watcher) wait(ctx context.Context, tick <-chan time.Time) bool {
+	for {
 		select {
 		case <-ctx.Done():
-			return
-		case <-tick.C:
+			return false
+		case <-tick:
+			return true
+		case <-w.told:
+			w.save(time.Now(), true)
 		}
 	}
 }
 
 // look makes one evaluation: samples, decides, and finds whose records it is
-// about.
+// about. It is nil when ctx ended.
 func (w *Watcher) look(ctx context.Context, s *sampler, reader *sample.Reader) *Evaluation {
 	begin := time.Now()
 	snap := s.sample(ctx, begin)
+	if ctx.Err() != nil {
+		return nil // what was cut short says nothing
+	}
 	w.metrics.sampled(time.Since(begin), len(snap.Errors))
-	w.record(snap)
 	w.engine.observe(snap)
 	w.attribute(ctx, reader, begin)
+	w.record(snap)
 	e := w.engine.evaluate(snap)
-	if ctx.Err() == nil {
-		w.last.Store(e)
-		w.report(e)
+	if w.stateError != nil {
+		e.StateError = w.stateError.Error()
 	}
+	w.last.Store(e)
+	w.report(e)
 	return e
 }
 
@@ -223,13 +284,13 @@ func (w *Watcher) probe(ctx context.Context, s *sampler, reader *sample.Reader) 
 	}
 }
 
-// record appends the snapshot to the recording. A recording that cannot be
-// written does not stop the watcher.
+// record appends the snapshot, and whose records its alerts are about, to the
+// recording. A recording that cannot be written does not stop the watcher.
 func (w *Watcher) record(snap *Snapshot) {
 	if w.cfg.Record == nil {
 		return
 	}
-	line, err := json.Marshal(snap)
+	line, err := json.Marshal(recorded{Snapshot: snap, Named: w.engine.savedNames()})
 	if err == nil {
 		_, err = w.cfg.Record.Write(append(line, '\n'))
 	}

@@ -20,6 +20,9 @@ type Config struct {
 	Fallback Target
 	// Backoff is the wait after temporary failures.
 	Backoff Backoff
+	// OnTold is called after a target was told something, from its sender's
+	// goroutine; nil: not called. State has it by then.
+	OnTold func()
 	// Logger takes deliveries and failures; nil: none.
 	Logger *zap.Logger
 	// Registerer takes the metrics; nil: none.
@@ -32,6 +35,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Backoff.Max == 0 {
 		c.Backoff.Max = 5 * time.Minute
+	}
+	if c.OnTold == nil {
+		c.OnTold = func() {}
 	}
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
@@ -83,7 +89,7 @@ func New(cfg Config, state State) (*Notifier, error) {
 		close(idle)
 		m.failing(t.Name(), false)
 		n.senders = append(n.senders, &sender{
-			target: t, fallback: cfg.Fallback, backoff: cfg.Backoff, log: cfg.Logger, metrics: m,
+			target: t, fallback: cfg.Fallback, backoff: cfg.Backoff, onTold: cfg.OnTold, log: cfg.Logger, metrics: m,
 			wake: make(chan struct{}, 1), told: told, fell: book{}, idle: idle,
 		})
 	}

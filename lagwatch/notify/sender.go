@@ -15,6 +15,7 @@ type sender struct {
 	target   Target
 	fallback Target
 	backoff  Backoff
+	onTold   func()
 	log      *zap.Logger
 	metrics  *metrics
 	wake     chan struct{}
@@ -72,22 +73,44 @@ func (s *sender) publish(firing map[string]Alert) {
 	}
 }
 
-// run delivers until ctx ends, then tries once more what is due.
+// run delivers until ctx ends, then tries once more what is due. A delivery
+// under way is not cut off at once: it may have arrived, and would be repeated.
 func (s *sender) run(ctx context.Context) {
+	late, cancel := after(ctx, lastTry)
+	defer cancel()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTry)
-			defer cancel()
 			s.notBefore = time.Time{}
-			s.deliver(last)
+			s.deliver(late)
 			return
 		case <-s.wake:
 		case <-timer.C:
 		}
-		timer.Reset(s.deliver(ctx))
+		timer.Reset(s.deliver(late))
+	}
+}
+
+// after returns a context that ends a while after ctx did.
+func after(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var timer *time.Timer
+	var mu sync.Mutex // guards timer
+	stop := context.AfterFunc(ctx, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		timer = time.AfterFunc(d, cancel)
+	})
+	return late, func() {
+		stop()
+		mu.Lock()
+		defer mu.Unlock()
+		if timer != nil {
+			timer.Stop()
+		}
+		cancel()
 	}
 }
 
@@ -151,6 +174,7 @@ func (s *sender) succeeded(now time.Time, due []Alert) {
 	s.failures, s.notBefore = 0, time.Time{}
 	clear(s.fell)
 	s.metrics.delivered(s.target.Name(), len(due))
+	s.onTold()
 	s.metrics.failing(s.target.Name(), false)
 	for _, a := range due {
 		s.log.Info("alert delivered", zap.String("target", s.target.Name()), zap.String("alert", a.Name),
