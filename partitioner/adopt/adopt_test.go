@@ -230,9 +230,3 @@ func BenchmarkVerify(b *testing.B) {
 		}
 	}
 }
-
-func ExampleTopicSpec() {
-	spec, err := adopt.TopicSpec("librdkafka", 50)
-	fmt.Println(spec.Hash, spec.Slots, err)
-	// Output: crc32-librdkafka 4100 <nil>
-}
