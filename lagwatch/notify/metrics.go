@@ -1,12 +1,17 @@
 package notify
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // metrics counts deliveries by target. A nil registerer makes them unseen.
 type metrics struct {
 	sent    *prometheus.CounterVec
 	errors  *prometheus.CounterVec
 	failure *prometheus.GaugeVec
+	clock   *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -21,8 +26,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "tenantlane_lagwatch_notify_failing", Help: "1 while a target does not take alerts.",
 		}, []string{"target"}),
 	}
+	m.clock = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "tenantlane_lagwatch_notify_clock_skew_seconds", Help: "How far a target's clock is ahead.",
+	}, []string{"target"})
 	if reg != nil {
-		reg.MustRegister(m.sent, m.errors, m.failure)
+		reg.MustRegister(m.sent, m.errors, m.failure, m.clock)
 	}
 	return m
 }
@@ -37,4 +45,8 @@ func (m *metrics) failing(target string, is bool) {
 		v = 1
 	}
 	m.failure.WithLabelValues(target).Set(v)
+}
+
+func (m *metrics) skew(target string, d time.Duration) {
+	m.clock.WithLabelValues(target).Set(d.Seconds())
 }

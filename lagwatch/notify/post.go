@@ -31,12 +31,24 @@ type renotifier interface {
 	Renotify() time.Duration
 }
 
+// wanter is a Target that does not want every alert.
+type wanter interface {
+	Wants(a *Alert) bool
+}
+
+// skewed is a Target that knows how far the other side's clock is off.
+type skewed interface {
+	ClockSkew() time.Duration
+}
+
 // SendError is a delivery that the other side did not take.
 type SendError struct {
 	// Status is the HTTP status, 0 when no answer came.
 	Status int
 	// RetryAfter is how long the other side asks to wait; 0: it did not say.
 	RetryAfter time.Duration
+	// Done is how many alerts, from the first, were taken nevertheless.
+	Done int
 	// Err is what happened, without secrets.
 	Err error
 }
@@ -75,18 +87,19 @@ func newPoster(transport http.RoundTripper) poster {
 	}}
 }
 
-// post sends a body and returns the answer's headers, or a *SendError.
+// post sends a body and returns the answer's headers, never nil, and a
+// *SendError unless it was taken.
 func (p *poster) post(ctx context.Context, to Secret, body []byte, header http.Header) (http.Header, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.Reveal(), bytes.NewReader(body))
 	if err != nil {
-		return nil, &SendError{Err: errors.New("the URL cannot be used")}
+		return http.Header{}, &SendError{Err: errors.New("the URL cannot be used")}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "tenantlane-lagwatch")
 	maps.Copy(req.Header, header)
 	resp, err := p.client.Do(req)
 	if err != nil {
-		return nil, &SendError{Err: withoutURL(err)}
+		return http.Header{}, &SendError{Err: withoutURL(err)}
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, answerLimit))

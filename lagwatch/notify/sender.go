@@ -59,6 +59,10 @@ const lastTry = 2 * time.Second
 
 // publish hands over the newest set.
 func (s *sender) publish(firing map[string]Alert) {
+	if w, ok := s.target.(wanter); ok {
+		firing = maps.Clone(firing)
+		maps.DeleteFunc(firing, func(_ string, a Alert) bool { return !w.Wants(&a) })
+	}
 	s.mu.Lock()
 	s.firing = firing
 	select {
@@ -131,11 +135,42 @@ func (s *sender) deliver(ctx context.Context) time.Duration {
 			err = m.SendMinimal(ctx, due)
 		}
 	}
+	s.checkClock()
 	if err != nil {
+		due = s.partly(now, due, err)
 		return s.failed(ctx, due, err)
 	}
 	s.succeeded(now, due)
 	return 0
+}
+
+// partly records what was taken before a failure and returns the rest.
+func (s *sender) partly(now time.Time, due []Alert, err error) []Alert {
+	var se *SendError
+	if !errors.As(err, &se) || se.Done <= 0 || se.Done >= len(due) {
+		return due
+	}
+	s.mu.Lock()
+	s.told.told(now, due[:se.Done])
+	s.mu.Unlock()
+	s.onTold()
+	return due[se.Done:]
+}
+
+// maxSkew is how far a target's clock may be off before it is said.
+const maxSkew = 30 * time.Second
+
+func (s *sender) checkClock() {
+	t, ok := s.target.(skewed)
+	if !ok {
+		return
+	}
+	skew := t.ClockSkew()
+	s.metrics.skew(s.target.Name(), skew)
+	if skew > maxSkew || skew < -maxSkew {
+		s.log.Warn("the target's clock and this one differ; alerts may end too early or too late",
+			zap.String("target", s.target.Name()), zap.Duration("skew", skew))
+	}
 }
 
 // due is what the target has to be told; when that is nothing, the sender is
