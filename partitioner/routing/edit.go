@@ -119,9 +119,14 @@ func UnsetPlacement(topic, tenant string) Edit {
 }
 
 // ForgetTenant removes every trace of a tenant from a topic, its epoch too. It
-// is for tenants without records: use UnsetPlacement for any other.
+// is for tenants without records: use UnsetPlacement for any other. Where all
+// producers are wrapped, a placed tenant must follow its slot first, so that its
+// records since then can be told from those before.
 func ForgetTenant(topic, tenant string) Edit {
 	return onTopic(topic, func(parts *parts) error {
+		if i, found := findEntry(parts.placed, tenant); found && parts.wrapped && !parts.placed[i].place.FollowSlot {
+			return fault("the tenant is placed: take the placement away first, and forget it when no record of before is left", "placements", tenant)
+		}
 		before := len(parts.placed) + len(parts.tiered)
 		parts.placed, parts.tiered = removeEntry(parts.placed, tenant), removeEntry(parts.tiered, tenant)
 		if len(parts.placed)+len(parts.tiered) == before {

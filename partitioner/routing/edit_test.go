@@ -131,6 +131,7 @@ func TestImpossibleEdits(t *testing.T) {
 		{"nothing to unset", "topics.orders.placements.a: the tenant has no placement", []routing.Edit{routing.UnsetPlacement("orders", "a")}},
 		{"already unset", "topics.orders.placements.wonka: the tenant has no placement", []routing.Edit{routing.UnsetPlacement("orders", "wonka")}},
 		{"nothing to forget", "topics.orders.tenants.a: the table says nothing", []routing.Edit{routing.ForgetTenant("orders", "a")}},
+		{"forget a placed tenant of wrapped producers", "topics.orders.placements.acme-corp: the tenant is placed", []routing.Edit{routing.SetProducers("orders", true), routing.ForgetTenant("orders", "acme-corp")}},
 		{"shrink", "topics.orders.partitions: cannot shrink from 32 to 31", []routing.Edit{routing.Grow("orders", 31)}},
 		{"slot outside", "topics.orders.slot_overrides.4096: slot 4096 is outside", []routing.Edit{routing.SetSlots("orders", map[int32]int32{4096: 2})}},
 		{"tier in use", `no tier "enterprise"`, []routing.Edit{routing.RemoveTier("orders", "enterprise")}},

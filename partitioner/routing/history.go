@@ -11,7 +11,7 @@ import (
 // who, why, and each entry before and after. A change of many entries takes
 // several records.
 type History struct {
-	Version
+	Version // without its digest
 
 	// Part counts from 1 to Parts.
 	Part, Parts int
@@ -32,10 +32,10 @@ type historyValue struct {
 	versioned
 
 	Revision uint64         `json:"revision"`
-	Digest   uint64         `json:"digest,string"`
 	Actor    string         `json:"actor,omitempty"`
 	Reason   string         `json:"reason,omitempty"`
 	At       int64          `json:"at"` // unix ms
+	ID       uint64         `json:"id,string,omitempty"`
 	Part     int            `json:"part"`
 	Parts    int            `json:"parts"`
 	Changes  []historyEntry `json:"changes"`
@@ -88,8 +88,8 @@ func HistoryOf(by Version, changes []EntryChange) []Record {
 
 func (h History) record() Record {
 	v := historyValue{
-		versioned: versioned{recordVersion}, Revision: h.Revision, Digest: h.Digest, Actor: h.Actor, Reason: h.Reason,
-		At: h.At.UnixMilli(), Part: h.Part, Parts: h.Parts, Changes: make([]historyEntry, len(h.Changes)),
+		versioned: versioned{recordVersion}, Revision: h.Revision, Actor: h.Actor, Reason: h.Reason,
+		At: h.At.UnixMilli(), ID: h.ID, Part: h.Part, Parts: h.Parts, Changes: make([]historyEntry, len(h.Changes)),
 	}
 	for i, c := range h.Changes {
 		e := historyEntry{Key: string(c.Key), Before: orNull(c.Before), After: orNull(c.After)}
@@ -123,7 +123,7 @@ func ReadHistory(r Record) (History, error) {
 
 func (v *historyValue) history() History {
 	h := History{
-		Version: Version{Revision: v.Revision, Digest: v.Digest, Actor: v.Actor, Reason: v.Reason, At: unixMilli(v.At)},
+		Version: Version{Revision: v.Revision, Actor: v.Actor, Reason: v.Reason, At: unixMilli(v.At), ID: v.ID},
 		Part:    v.Part, Parts: v.Parts, Changes: make([]EntryChange, len(v.Changes)),
 	}
 	for i, e := range v.Changes {

@@ -282,7 +282,7 @@ func TestFileMetrics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Write(t.Context(), parse(t, secondTable)); err != nil {
+		if err = f.Write(t.Context(), parse(t, secondTable)); err != nil {
 			t.Fatal(err)
 		}
 		put(t, path, "broken")

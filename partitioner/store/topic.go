@@ -75,7 +75,7 @@ func OpenTopic(ctx context.Context, cfg TopicConfig) (*Topic, error) {
 		return nil, fmt.Errorf("routing table: Kafka client: %w", err)
 	}
 	t := &Topic{
-		view: newView(empty), cfg: cfg, client: client, admin: kadm.NewClient(client), stop: func() {},
+		view: newView(empty), cfg: cfg, client: client, admin: kadm.NewClient(client), stop: func() {}, writer: newWriter(),
 		replay: routing.NewReplay(), moved: make(chan struct{}), loading: true, interrupt: func() {}, versions: map[uint64]uint64{},
 	}
 	if t.metrics, err = newViewMetrics(t, cfg.Registerer); err != nil {
@@ -185,7 +185,11 @@ func (t *Topic) await(ctx context.Context, what string, done func() (bool, error
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("%s, now at offset %d: %w", what, position, ctx.Err()), bad)
+			err := fmt.Errorf("%s, now at offset %d: %w", what, position, ctx.Err())
+			if bad != nil {
+				err = fmt.Errorf("%w (%w)", err, bad)
+			}
+			return err
 		}
 	}
 }

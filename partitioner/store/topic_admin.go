@@ -22,19 +22,28 @@ type ownTopic struct {
 	configs map[string]string // further ones, for its creation
 }
 
-func (c TopicConfig) ownTopics() []ownTopic {
-	return []ownTopic{
-		{c.RoutingTopic(), "compact", map[string]string{"min.compaction.lag.ms": "3600000"}},
-		{c.SessionsTopic(), "compact", map[string]string{"segment.ms": "3600000"}},
-		{c.HistoryTopic(), "delete", map[string]string{"retention.ms": "7776000000"}}, // 90 days
-	}
+func (c TopicConfig) routingTopic() ownTopic {
+	return ownTopic{c.RoutingTopic(), "compact", map[string]string{"min.compaction.lag.ms": "3600000"}}
 }
 
-// prepareTopics creates what is missing if it may, and checks what is there.
+func (c TopicConfig) sessionsTopic() ownTopic {
+	return ownTopic{c.SessionsTopic(), "compact", map[string]string{"segment.ms": "3600000"}}
+}
+
+func (c TopicConfig) historyTopic() ownTopic {
+	return ownTopic{c.HistoryTopic(), "delete", map[string]string{"retention.ms": "7776000000"}} // 90 days
+}
+
+// prepareTopics creates what is missing if it may, and checks the routing
+// topic. The other two are checked by whoever uses them: a reader needs no
+// right to them.
 func (t *Topic) prepareTopics(ctx context.Context) error {
-	for _, own := range t.cfg.ownTopics() {
-		err := t.checkTopic(ctx, own)
-		if errors.Is(err, ErrTopicMissing) && t.cfg.Create {
+	if !t.cfg.Create {
+		return t.checkTopic(ctx, t.cfg.routingTopic(), trusting)
+	}
+	for _, own := range []ownTopic{t.cfg.routingTopic(), t.cfg.sessionsTopic(), t.cfg.historyTopic()} {
+		err := t.checkTopic(ctx, own, trusting)
+		if errors.Is(err, ErrTopicMissing) {
 			if err = t.createTopic(ctx, own); err == nil {
 				err = t.awaitTopic(ctx, own)
 			}
@@ -65,7 +74,7 @@ func (t *Topic) createTopic(ctx context.Context, own ownTopic) error {
 // awaitTopic waits until a new topic is known to the brokers.
 func (t *Topic) awaitTopic(ctx context.Context, own ownTopic) error {
 	for {
-		err := t.checkTopic(ctx, own)
+		err := t.checkTopic(ctx, own, trusting)
 		if !errors.Is(err, ErrTopicMissing) || ctx.Err() != nil {
 			return err
 		}
@@ -73,10 +82,16 @@ func (t *Topic) awaitTopic(ctx context.Context, own ownTopic) error {
 	}
 }
 
-// checkTopic holds a topic to its partition count and cleanup policy. A client
-// that may not see the policy takes it on trust: whoever writes the table must
-// see it.
-func (t *Topic) checkTopic(ctx context.Context, own ownTopic) error {
+// scrutiny is what a client does that may not see a topic's cleanup policy.
+type scrutiny bool
+
+const (
+	trusting scrutiny = false // it takes the policy on trust, for whoever writes must see it
+	seeing   scrutiny = true  // it refuses
+)
+
+// checkTopic holds a topic to its partition count and cleanup policy.
+func (t *Topic) checkTopic(ctx context.Context, own ownTopic, how scrutiny) error {
 	partitions, err := t.partitions(ctx, own.name)
 	switch {
 	case errors.Is(err, ErrTopicMissing):
@@ -88,7 +103,8 @@ func (t *Topic) checkTopic(ctx context.Context, own ownTopic) error {
 		return topicError(own.name, ErrTopicPartitions, fmt.Sprintf("it has %d", partitions))
 	}
 	err = t.checkPolicy(ctx, own)
-	if errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.ClusterAuthorizationFailed) {
+	hidden := errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.ClusterAuthorizationFailed)
+	if hidden && how == trusting {
 		t.cfg.Logger.Warn("cannot see the topic's cleanup.policy, which must be "+own.policy, zap.String("topic", own.name), zap.Error(err))
 		return nil
 	}

@@ -13,8 +13,12 @@ import (
 	"github.com/tenantlane/tenantlane/partitioner/routing"
 )
 
-// retryPause is the time between two tries of what failed.
-const retryPause = 250 * time.Millisecond
+// retryPause is the time between two tries of what failed; a reader that has to
+// start again and again waits up to restartPause.
+const (
+	retryPause   = 250 * time.Millisecond
+	restartPause = 30 * time.Second
+)
 
 // errPassing marks what may heal by itself, such as a broker that is away.
 var errPassing = errors.New("cannot read the routing topic now")
@@ -22,12 +26,20 @@ var errPassing = errors.New("cannot read the routing topic now")
 // follow reads the topic from the start and on, until ctx ends; a reader that
 // must not go on is replaced by a new one at the start.
 func (t *Topic) follow(ctx context.Context) {
+	pause := retryPause
 	for ctx.Err() == nil {
-		if err := t.readFromStart(ctx); err != nil && ctx.Err() == nil {
-			t.cfg.Logger.Warn("routing table is read again from the start", zap.Error(err))
-			t.metrics.reloaded()
-			sleep(ctx, retryPause)
+		before := t.fresh.Load()
+		err := t.readFromStart(ctx)
+		if ctx.Err() != nil {
+			return
 		}
+		if t.fresh.Load() != before { // it got to the end this time
+			pause = retryPause
+		}
+		t.cfg.Logger.Warn("routing table is read again from the start", zap.Error(err), zap.Duration("pause", pause))
+		t.metrics.reloaded()
+		sleep(ctx, pause)
+		pause = min(2*pause, restartPause)
 	}
 }
 

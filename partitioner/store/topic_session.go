@@ -59,6 +59,9 @@ func (t *Topic) Register(ctx context.Context, cfg SessionConfig) (*Session, erro
 	if cfg.Revision == nil {
 		cfg.Revision = func() uint64 { return t.Table().Revision() }
 	}
+	if err := t.checkTopic(ctx, t.cfg.sessionsTopic(), trusting); err != nil {
+		return nil, err
+	}
 	s := &Session{store: t, cfg: cfg}
 	if err := s.register(ctx); err != nil {
 		return nil, fmt.Errorf("session %s: %w", cfg.ID, err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -30,15 +29,32 @@ type Author struct {
 // writer is the one transactional client. A new one is made at the first
 // change, and after any error: a client that was fenced cannot recover.
 type writer struct {
-	mu sync.Mutex
-	// guards client, and is held for a whole change
+	turn   chan struct{} // holds one token: whoever takes it owns client, for a whole change
 	client *kgo.Client
 }
 
+func newWriter() writer {
+	w := writer{turn: make(chan struct{}, 1)}
+	w.turn <- struct{}{}
+	return w
+}
+
+// take waits for the writer's turn, unlike a mutex only as long as ctx.
+func (w *writer) take(ctx context.Context) error {
+	select {
+	case <-w.turn:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for another change: %w", ctx.Err())
+	}
+}
+
+func (w *writer) give() { w.turn <- struct{}{} }
+
 func (w *writer) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	<-w.turn
 	w.discard()
+	w.give()
 }
 
 func (w *writer) discard() {
@@ -59,8 +75,10 @@ func (w *writer) discard() {
 // names, and when the routing topic's policy cannot be seen to be right.
 // ErrFenced and ErrUnconfirmed are as their docs say.
 func (t *Topic) Update(ctx context.Context, by Author, decide func(present *routing.Table) (*routing.Table, error)) (*routing.Table, error) {
-	t.writer.mu.Lock()
-	defer t.writer.mu.Unlock()
+	if err := t.writer.take(ctx); err != nil {
+		return nil, fmt.Errorf("change of the routing table: %w", err)
+	}
+	defer t.writer.give()
 	var fenced error
 	for range writeAttempts {
 		table, err := t.attempt(ctx, by, decide)
@@ -150,8 +168,8 @@ func (t *Topic) openWriter(ctx context.Context) error {
 	if t.writer.client != nil {
 		return nil
 	}
-	for _, own := range t.cfg.ownTopics() {
-		if err := t.checkPolicy(ctx, own); err != nil {
+	for _, own := range []ownTopic{t.cfg.routingTopic(), t.cfg.historyTopic()} {
+		if err := t.checkTopic(ctx, own, seeing); err != nil {
 			return err
 		}
 	}
@@ -253,10 +271,10 @@ func (t *Topic) resolve(ctx context.Context, v routing.Version, cause error) err
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), 2*t.cfg.TransactionTimeout)
 	defer done()
 	if err := t.openWriter(ctx); err != nil {
-		return errors.Join(ErrUnconfirmed, cause, err)
+		return unconfirmed(cause, err)
 	}
 	if _, err := t.readPresent(ctx); err != nil {
-		return errors.Join(ErrUnconfirmed, cause, err)
+		return unconfirmed(cause, err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -266,13 +284,28 @@ func (t *Topic) resolve(ctx context.Context, v routing.Version, cause error) err
 	case seen || t.replay.Version().Revision < v.Revision:
 		return cause
 	}
-	return errors.Join(ErrUnconfirmed, cause)
+	return unconfirmed(cause, nil)
+}
+
+// unconfirmed drops that the writer was fenced: the change must not be decided
+// anew while it may be there.
+func unconfirmed(cause, finding error) error {
+	if finding == nil {
+		return fmt.Errorf("%w: %v", ErrUnconfirmed, cause) //nolint:errorlint // on purpose
+	}
+	return fmt.Errorf("%w: %v, then %v", ErrUnconfirmed, cause, finding) //nolint:errorlint // on purpose
 }
 
 // awaitRevision waits until the change is published here: a commit is visible
 // a little later than it is confirmed.
 func (t *Topic) awaitRevision(ctx context.Context, revision uint64) error {
 	return t.await(ctx, fmt.Sprintf("seeing revision %d of the routing table, which is written,", revision), func() (bool, error) {
-		return t.Table().Revision() >= revision, nil
+		if t.Table().Revision() >= revision {
+			return true, nil
+		}
+		if t.replay.Version().Revision >= revision && t.bad != nil && !errors.Is(t.bad, errPassing) && !errors.Is(t.bad, routing.ErrTorn) {
+			return false, fmt.Errorf("revision %d is written, and this view refuses it: %w", revision, t.bad)
+		}
+		return false, nil
 	})
 }
