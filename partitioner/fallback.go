@@ -93,11 +93,6 @@ func withOptions(t *topicPartitioner) kgo.TopicPartitioner {
 	return t
 }
 
-// PartitionByBackup is called by kgo in place of Partition.
-func (t byBackup) PartitionByBackup(r *kgo.Record, n int, backup kgo.TopicBackupIter) int {
-	return t.partition(r, n, backup)
-}
-
 // OnNewBatch is called by kgo before a record starts a new batch.
 func (t byBatch) OnNewBatch() { t.fallback.onNewBatch() }
 

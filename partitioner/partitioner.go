@@ -65,14 +65,24 @@ func ClientOpts(src store.Source, cfg Config) []kgo.Opt {
 // ForTopic is called by kgo once for each topic. The result has the optional
 // methods of the fallback's, since the topic may leave or enter the table.
 func (p *Partitioner) ForTopic(topic string) kgo.TopicPartitioner {
-	return withOptions(&topicPartitioner{p: p, src: p.src, name: topic, fallback: fallbackFor(p.cfg.Fallback, topic)})
+	t := &topicPartitioner{
+		p: p, src: p.src, name: topic, fallback: fallbackFor(p.cfg.Fallback, topic),
+		current: store.Pointer(p.src), producer: &p.producer, short: noShortcut(),
+	}
+	if t.current == nil {
+		t.current = new(atomic.Pointer[routing.Table]) // of a source that does not show it
+	}
+	return withOptions(t)
 }
 
 // topicPartitioner routes the records of one topic. kgo lets one record at a
-// time use it, and asks RequiresConsistency before Partition: both must go by
-// the same table, since the answer to the first decides which partitions the
-// second counts. So the first decides how the record is routed, and the second
-// keeps to it.
+// time use it.
+//
+// kgo asks RequiresConsistency before Partition, and which partitions the
+// second counts depends on the answer to the first: all, or those with a
+// leader. A table that changes in between must not confuse the two. So the
+// first reads the table only for a topic outside it, which may then be counted
+// either way, and the second only for a topic within it, where all are counted.
 type topicPartitioner struct {
 	p        *Partitioner
 	src      store.Source
@@ -85,19 +95,19 @@ type topicPartitioner struct {
 	topic  *routing.Topic // nil when the table does not have the topic
 	rule   routing.TenantRule
 	shared []int32
-	usual  way
-
-	// Of the record that is being routed.
 	way    way
-	flight *flight
+
+	// For PartitionByBackup alone.
+	current  *atomic.Pointer[routing.Table] // of src
+	producer *atomic.Bool                   // p's
+	short    shortcut
 }
 
-// way is how a record is routed.
+// way is how a topic's records are routed.
 type way uint8
 
 const (
 	wayFallback way = iota
-	wayFlight       // a Producer has decided
 	wayKey          // by the table, and the whole key is the tenant
 	wayRule         // by the table
 	wayField        // by the record's Partition, if it is not negative
@@ -106,18 +116,43 @@ const (
 
 // RequiresConsistency is true for topics of the table.
 func (t *topicPartitioner) RequiresConsistency(r *kgo.Record) bool {
+	if t.way != wayFallback {
+		return true
+	}
+	t.refresh()
+	if t.way != wayFallback {
+		return true
+	}
+	if f := t.flightOf(r); f != nil && f.partition != byFallback {
+		return true
+	}
+	return t.fallback.requiresConsistency(r)
+}
+
+func (t *topicPartitioner) refresh() {
 	if table := t.src.Table(); table != t.table {
 		t.use(table)
 	}
-	t.way = t.usual
-	if f := t.flightOf(r); f != nil {
-		t.flight = f
-		t.way = wayFlight
-		if f.partition == byFallback {
-			t.way = wayFallback
-		}
+}
+
+func (t *topicPartitioner) use(table *routing.Table) {
+	t.table = table
+	t.topic, _ = table.Topic(t.name)
+	t.short = noShortcut()
+	switch {
+	case t.topic == nil:
+		t.way = wayFallback
+		return
+	case t.topic.Wrapped():
+		t.way = wayRefused
+	case t.p.cfg.HonorPartition:
+		t.way = wayField
+	case t.topic.TenantRule().From == routing.FromKey:
+		t.way, t.short = wayKey, newShortcut(table, t.topic)
+	default:
+		t.way = wayRule
 	}
-	return t.way != wayFallback || t.fallback.requiresConsistency(r)
+	t.rule, t.shared = t.topic.TenantRule(), t.topic.Shared()
 }
 
 // flightOf finds the Producer's mark on a record. Hooks may have wrapped the
@@ -126,58 +161,42 @@ func (t *topicPartitioner) flightOf(r *kgo.Record) *flight {
 	if f, ok := r.Context.(*flight); ok {
 		return f
 	}
-	if !t.p.producer.Load() {
+	if !t.producer.Load() {
 		return nil
 	}
 	return findFlight(r)
 }
 
-func (t *topicPartitioner) use(table *routing.Table) {
-	t.table = table
-	t.topic, _ = table.Topic(t.name)
-	switch {
-	case t.topic == nil:
-		t.usual = wayFallback
-		return
-	case t.topic.Wrapped():
-		t.usual = wayRefused
-	case t.p.cfg.HonorPartition:
-		t.usual = wayField
-	case t.topic.TenantRule().From == routing.FromKey:
-		t.usual = wayKey
-	default:
-		t.usual = wayRule
-	}
-	t.rule, t.shared = t.topic.TenantRule(), t.topic.Shared()
-}
-
 // Partition gives the record's partition of n.
 func (t *topicPartitioner) Partition(r *kgo.Record, n int) int {
-	return t.partition(r, n, nil)
+	return byBackup{t}.PartitionByBackup(r, n, nil)
 }
 
-// partition is short for the usual record, which this must not slow down.
-func (t *topicPartitioner) partition(r *kgo.Record, n int, backup kgo.TopicBackupIter) int {
+// otherwise is Partition for all but the usual record.
+func (t *topicPartitioner) otherwise(r *kgo.Record, n int, backup kgo.TopicBackupIter) int {
+	if t.way != wayFallback || t.table == nil {
+		t.refresh()
+	}
+	if f := t.flightOf(r); f != nil && f.partition != byFallback {
+		return f.choose(r, n)
+	} else if f != nil || t.way == wayFallback {
+		return t.fallback.partition(r, n, backup)
+	}
 	if t.way == wayKey && len(r.Key) > 0 {
-		if pick := int(t.topic.Partition(r.Key, r.Key)); uint(pick) < uint(n) {
+		if pick := int(t.topic.Partition(r.Key, r.Key)); uint(pick) < uint(n) { //nolint:gosec // -1 becomes large
 			return pick
 		}
 	}
-	return t.otherwise(r, n, backup)
+	return t.byTable(r, n)
 }
 
-func (t *topicPartitioner) otherwise(r *kgo.Record, n int, backup kgo.TopicBackupIter) int {
-	switch t.way {
-	case wayFallback:
-		return t.fallback.partition(r, n, backup)
-	case wayFlight:
-		return t.flight.choose(r, n)
-	case wayRefused:
+// byTable is for records that need more than a look at their key.
+func (t *topicPartitioner) byTable(r *kgo.Record, n int) int {
+	if t.way == wayRefused {
 		return t.refuse(r, routing.Route{Partition: -1}, n, ErrNotWrapped)
-	case wayField:
-		if r.Partition >= 0 {
-			return t.inRange(r, routing.Route{Partition: r.Partition}, n)
-		}
+	}
+	if t.way == wayField && r.Partition >= 0 {
+		return t.inRange(r, routing.Route{Partition: r.Partition}, n)
 	}
 	tenant, ok := TenantOf(t.rule, r)
 	if !ok {
