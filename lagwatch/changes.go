@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tenantlane/tenantlane/lagwatch/lag"
 	"github.com/tenantlane/tenantlane/lagwatch/notify"
 )
 
@@ -22,6 +23,9 @@ func (c *Changes) Lines(e *Evaluation) (lines []string) {
 	at := e.At.Format(time.RFC3339)
 	now := map[string]notify.Alert{}
 	for _, a := range e.alerts {
+		if a.Name == lag.AlertWatchdog {
+			continue
+		}
 		key := a.Key()
 		now[key] = a
 		if before, open := c.open[key]; !open || before.Severity != a.Severity {

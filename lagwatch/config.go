@@ -50,6 +50,9 @@ type Config struct {
 	Fallback notify.Target
 	// Backoff is the wait between tries to tell a target.
 	Backoff notify.Backoff
+	// HeartbeatURL is posted to after an evaluation that saw everything, once a
+	// minute: a dead man's switch that notices silence. Empty: none.
+	HeartbeatURL notify.Secret
 	// RunbookURL is put before an alert's name to make its runbook link;
 	// default: the project's docs.
 	RunbookURL string

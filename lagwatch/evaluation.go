@@ -24,6 +24,8 @@ type Evaluation struct {
 	Errors []string `json:"errors,omitempty"`
 	// Skipped are parts of the rule that need history and had none.
 	Skipped []string `json:"skipped,omitempty"`
+	// Watcher are open alerts about the watcher itself.
+	Watcher []Firing `json:"watcher,omitempty"`
 	// StateError says why the state file was not written last time.
 	StateError string `json:"state_error,omitempty"`
 
@@ -97,6 +99,9 @@ type Firing struct {
 
 // Fires is true when any alert is open.
 func (e *Evaluation) Fires() bool {
+	if len(e.Watcher) > 0 {
+		return true
+	}
 	for i := range e.Groups {
 		if len(e.Groups[i].Firing) > 0 {
 			return true
@@ -105,6 +110,6 @@ func (e *Evaluation) Fires() bool {
 	return false
 }
 
-// Alerts returns the open alerts as they are delivered. The slice belongs to
-// the evaluation.
+// Alerts returns the open alerts as they are delivered, the watchdog of a live
+// watcher among them. The slice belongs to the evaluation.
 func (e *Evaluation) Alerts() []notify.Alert { return e.alerts }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -196,3 +197,5 @@ func next(t *testing.T, got <-chan notify.WebhookAlert, name string) notify.Webh
 		}
 	}
 }
+
+func readAll(into *strings.Builder, r *http.Request) (int64, error) { return io.Copy(into, r.Body) }

@@ -28,10 +28,15 @@ type Watcher struct {
 	metrics  *metrics
 	last     atomic.Pointer[Evaluation]
 	// Only the goroutine of Run or Once uses these.
+	looksOnce  bool
 	wasBlind   bool
 	savedAt    time.Time
 	stateError error
 	told       chan struct{} // a target was told something
+
+	failingSince  map[string]time.Time // of targets
+	watchdogSince time.Time
+	beatAt        time.Time
 }
 
 // New returns a watcher that has not looked yet. It does not connect; the
@@ -45,7 +50,7 @@ func New(cfg Config) (*Watcher, error) {
 	if err != nil { // to watch without a memory is better than not to watch
 		cfg.Logger.Error("the state cannot be used; alerts may be sent again", zap.Error(err))
 	}
-	w := &Watcher{cfg: cfg, log: cfg.Logger, inv: newInventory(cfg.literalGroups()), told: make(chan struct{}, 1)}
+	w := &Watcher{cfg: cfg, log: cfg.Logger, inv: newInventory(cfg.literalGroups()), told: make(chan struct{}, 1), failingSince: map[string]time.Time{}}
 	w.engine = newEngine(&w.cfg)
 	var told notify.State
 	if saved != nil {
@@ -132,6 +137,7 @@ func (w *Watcher) Once(ctx context.Context) (*Evaluation, error) {
 		return nil, err
 	}
 	defer s.client.Close()
+	w.looksOnce = true
 	w.engine.once = time.Since(w.savedAt) > stateFresh
 	if w.engine.once {
 		clear(w.engine.pairs)
@@ -166,6 +172,7 @@ func (w *Watcher) loop(ctx context.Context, s *sampler, reader *sample.Reader) {
 			return
 		}
 		w.notifier.Publish(e.alerts)
+		w.heartbeat(ctx, e)
 		if w.cfg.OnEvaluation != nil {
 			w.cfg.OnEvaluation(e)
 		}
@@ -207,6 +214,9 @@ func (w *Watcher) look(ctx context.Context, s *sampler, reader *sample.Reader) *
 	e := w.engine.evaluate(snap)
 	if w.stateError != nil {
 		e.StateError = w.stateError.Error()
+	}
+	if !w.looksOnce {
+		w.watchSelf(e)
 	}
 	w.last.Store(e)
 	w.report(e)

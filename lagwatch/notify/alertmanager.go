@@ -71,6 +71,10 @@ func (a *Alertmanager) Name() string { return a.name }
 // Renotify is how often open alerts are sent again.
 func (a *Alertmanager) Renotify() time.Duration { return a.resend }
 
+// Watchdog is true: an alert that is not sent again ends, which a route of the
+// instance can page for.
+func (*Alertmanager) Watchdog() bool { return true }
+
 // ClockSkew is how far the instance's clock was from this one's at the last
 // delivery. Beyond half a minute alerts end too early or too late there.
 func (a *Alertmanager) ClockSkew() time.Duration { return time.Duration(a.skew.Load()) }

@@ -157,12 +157,23 @@ func (n *Notifier) State() State {
 	return out
 }
 
-// SendNow sends alerts to every target at once, beside the book, and joins the
-// errors: for a test page.
-func (n *Notifier) SendNow(ctx context.Context, alerts []Alert) error {
+// TestPage sends a page that says it is a test to every target, then its end,
+// beside the book. The errors of all targets are joined.
+func (n *Notifier) TestPage(ctx context.Context, cluster string) error {
+	now := time.Now()
+	page := Alert{
+		Name: "test_page", Cluster: cluster, Severity: "page", Since: now,
+		Summary: "This is a test of lagwatch: if you can read it, pages arrive. Nothing is wrong.",
+	}
+	end := page
+	end.ResolvedAt = now
 	var errs []error
 	for _, s := range n.senders {
-		if err := s.target.Send(ctx, alerts); err != nil {
+		err := s.target.Send(ctx, []Alert{page})
+		if err == nil {
+			err = s.target.Send(ctx, []Alert{end})
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("target %q: %w", s.target.Name(), err))
 		}
 	}

@@ -36,6 +36,21 @@ type wanter interface {
 	Wants(a *Alert) bool
 }
 
+// watchdogger is a Target that wants the alert that always fires.
+type watchdogger interface {
+	Watchdog() bool
+}
+
+// WatchdogAlert is the name of the alert that always fires. Only targets that
+// notice its absence are told of it.
+const WatchdogAlert = "watchdog"
+
+// Watchdog is true for a target that notices when nothing is sent any more.
+func Watchdog(t Target) bool {
+	w, ok := t.(watchdogger)
+	return ok && w.Watchdog()
+}
+
 // skewed is a Target that knows how far the other side's clock is off.
 type skewed interface {
 	ClockSkew() time.Duration

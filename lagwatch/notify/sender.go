@@ -59,10 +59,7 @@ const lastTry = 2 * time.Second
 
 // publish hands over the newest set.
 func (s *sender) publish(firing map[string]Alert) {
-	if w, ok := s.target.(wanter); ok {
-		firing = maps.Clone(firing)
-		maps.DeleteFunc(firing, func(_ string, a Alert) bool { return !w.Wants(&a) })
-	}
+	firing = wanted(s.target, firing)
 	s.mu.Lock()
 	s.firing = firing
 	select {
@@ -75,6 +72,18 @@ func (s *sender) publish(firing map[string]Alert) {
 	case s.wake <- struct{}{}:
 	default:
 	}
+}
+
+// wanted is what a target wants of a set.
+func wanted(t Target, firing map[string]Alert) map[string]Alert {
+	w, choosy := t.(wanter)
+	out := make(map[string]Alert, len(firing))
+	for key, a := range firing {
+		if (a.Name != WatchdogAlert || Watchdog(t)) && (!choosy || w.Wants(&a)) {
+			out[key] = a
+		}
+	}
+	return out
 }
 
 // run delivers until ctx ends, then tries once more what is due. A delivery
