@@ -14,7 +14,6 @@ import (
 
 	"github.com/tenantlane/tenantlane/lagwatch"
 	"github.com/tenantlane/tenantlane/lagwatch/lag"
-	"github.com/tenantlane/tenantlane/lagwatch/notify"
 )
 
 // lagwatchFlags are what to watch, by which rule, and whom to tell.
@@ -31,6 +30,7 @@ type lagwatchFlags struct {
 	once    bool
 	record  string
 	listen  string
+	state   string
 	hide    bool
 	timeout time.Duration
 }
@@ -56,24 +56,27 @@ func newLagwatchCommand(e *env) *cobra.Command {
 		},
 	}
 	f.register(cmd.Flags())
+	f.output.register(cmd.Flags())
+	cmd.Flags().BoolVar(&f.once, "once", false, "look once, print what was seen, and tell nobody")
+	cmd.Flags().StringVar(&f.record, "record", "", "file to which each sample is appended, for `lagwatch replay`")
+	cmd.Flags().StringVar(&f.listen, "listen", "", "address for the page, /metrics and health; without a host it is loopback (default: none)")
 	service(cmd)
+	cmd.AddCommand(newLagwatchReplayCommand(e), newLagwatchExplainCommand(e), newLagwatchCheckCommand(e), newLagwatchTestPageCommand(e))
 	return cmd
 }
 
+// register adds what all commands that look at a cluster have.
 func (f *lagwatchFlags) register(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.once, "once", false, "look once, print what was seen, and tell nobody")
 	flags.StringSliceVar(&f.groups, "group", nil, "groups to watch, names or patterns like 'billing-*' (default: all)")
 	flags.StringSliceVar(&f.topics, "topic", nil, "topics to watch, names or patterns (default: all that the groups read)")
 	flags.StringVar(&f.cluster, "cluster", "", "name of the cluster in alerts (default: its id)")
-	flags.StringVar(&f.record, "record", "", "file to which each sample is appended, for `lagwatch replay`")
-	flags.StringVar(&f.listen, "listen", "", "address for /metrics and health; without a host it is loopback (default: none)")
+	flags.StringVar(&f.state, "state", "", "file that keeps what must survive a restart (default: none)")
 	flags.BoolVar(&f.hide, "hash-tenants", false, "tenants leave this process only as hashes")
 	flags.DurationVar(&f.timeout, "sample-timeout", 0, "how long a round of questions may take (default: the interval, 3s to 30s)")
 	f.rule.register(flags)
 	f.targets.register(flags)
 	f.kafka.register(flags)
 	f.table.register(flags, &f.kafka)
-	f.output.register(flags)
 	f.logs.register(flags, "info")
 }
 
@@ -93,49 +96,6 @@ func (r *ruleFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.DrainOK, "drain-ok", d.DrainOK, "hold the page while the lag is gone within this time")
 }
 
-// targetFlags are the pagers.
-type targetFlags struct {
-	webhookURL, webhookURLFile       string
-	webhookSecret, webhookSecretFile string
-}
-
-func (t *targetFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&t.webhookURL, "webhook-url", "", "webhook to tell; only from TENANTLANE_WEBHOOK_URL or the config file")
-	flags.StringVar(&t.webhookURLFile, "webhook-url-file", "", "file that holds the URL of a webhook to tell (or set TENANTLANE_WEBHOOK_URL)")
-	flags.StringVar(&t.webhookSecret, "webhook-secret", "", "key that signs webhooks; only from TENANTLANE_WEBHOOK_SECRET or the config file")
-	flags.StringVar(&t.webhookSecretFile, "webhook-secret-file", "", "file that holds the key that signs webhooks (or set TENANTLANE_WEBHOOK_SECRET)")
-	secret(flags, "webhook-url")
-	secret(flags, "webhook-secret")
-}
-
-// optionalSecret is readSecret for one that may be absent.
-func optionalSecret(flag, value, file string) (notify.Secret, error) {
-	if value == "" && file == "" {
-		return "", nil
-	}
-	s, err := readSecret(flag, value, file)
-	return notify.Secret(s), err
-}
-
-func (t *targetFlags) targets() (out []notify.Target, err error) {
-	url, err := optionalSecret("webhook-url", t.webhookURL, t.webhookURLFile)
-	if err != nil {
-		return nil, err
-	}
-	key, err := optionalSecret("webhook-secret", t.webhookSecret, t.webhookSecretFile)
-	if err != nil {
-		return nil, err
-	}
-	if url == "" {
-		return nil, nil
-	}
-	hook, err := notify.NewWebhook(notify.WebhookConfig{URL: url, Secret: key})
-	if err != nil {
-		return nil, usagef("--webhook-url: %w", err)
-	}
-	return []notify.Target{hook}, nil
-}
-
 // config is what the flags say. The returned function closes what it opened.
 func (f *lagwatchFlags) config(ctx context.Context, e *env) (cfg lagwatch.Config, done func() error, err error) {
 	done = func() error { return nil }
@@ -143,14 +103,19 @@ func (f *lagwatchFlags) config(ctx context.Context, e *env) (cfg lagwatch.Config
 	if err != nil {
 		return cfg, done, err
 	}
-	targets, err := f.targets.targets()
+	heartbeat, err := optionalSecret("heartbeat-url", f.targets.heartbeat, f.targets.heartbeatFile)
+	if err != nil {
+		return cfg, done, err
+	}
+	targets, fallback, err := f.targets.targets()
 	if err != nil {
 		return cfg, done, err
 	}
 	log := f.logs.logger(e)
 	cfg = lagwatch.Config{
 		KafkaOpts: opts, Cluster: f.cluster, Groups: f.groups, Topics: f.topics, Rule: &f.rule.Rule,
-		HashTenants: f.hide, Targets: targets, SampleTimeout: f.timeout, Listen: f.listen, Logger: log,
+		HashTenants: f.hide, Targets: targets, Fallback: fallback, HeartbeatURL: heartbeat, RunbookURL: f.targets.runbooks,
+		SampleTimeout: f.timeout, Listen: f.listen, StateFile: f.state, Logger: log,
 	}
 	if f.table.given() {
 		table, err := f.table.open(ctx, log, opening{})
@@ -162,19 +127,27 @@ func (f *lagwatchFlags) config(ctx context.Context, e *env) (cfg lagwatch.Config
 	return cfg, done, nil
 }
 
+// watcher is a watcher that looks once.
+func (f *lagwatchFlags) watcher(ctx context.Context, e *env) (w *lagwatch.Watcher, done func() error, err error) {
+	cfg, done, err := f.config(ctx, e)
+	if err != nil {
+		return nil, done, err
+	}
+	if w, err = lagwatch.New(cfg); err != nil {
+		return nil, done, usagef("%w", err)
+	}
+	return w, done, nil
+}
+
 // lagwatchOnce prints one evaluation; something that fires beats blindness.
 func (e *env) lagwatchOnce(ctx context.Context, f *lagwatchFlags) (err error) {
 	if f.record != "" || f.listen != "" {
 		return usagef("--once: cannot go with --record or --listen")
 	}
-	cfg, done, err := f.config(ctx, e)
+	w, done, err := f.watcher(ctx, e)
 	defer func() { err = errors.Join(err, done()) }()
 	if err != nil {
 		return err
-	}
-	w, err := lagwatch.New(cfg)
-	if err != nil {
-		return usagef("%w", err)
 	}
 	seen, err := w.Once(ctx)
 	if err != nil {

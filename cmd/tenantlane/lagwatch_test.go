@@ -4,6 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +115,76 @@ func TestLagwatchOnceWithoutABrokerIsBlind(t *testing.T) {
 			t.Fatalf("stdout %q", r.stdout)
 		}
 	}
+}
+
+func TestLagwatchRecordReplayExplain(t *testing.T) {
+	brokers := startBroker(t)
+	lateImport(t, brokers, 5000)
+	dir := t.TempDir()
+	record, state := filepath.Join(dir, "samples.jsonl"), filepath.Join(dir, "state")
+	flags := []string{"--interval", "20ms", "--for", "100ms", "--drain-ok", "0"}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := newSyncBuffer()
+	code := make(chan int, 1)
+	go func() {
+		args := append([]string{"lagwatch", "--brokers", brokers, "--log-level", "error", "--record", record, "--state", state}, flags...)
+		code <- run(ctx, args, strings.NewReader(""), out, new(strings.Builder))
+	}()
+	<-out.first // its first line is the page
+	cancel()
+	if got := <-code; got != exitInterrupted || !strings.Contains(out.String(), "partition_hot") || !strings.Contains(out.String(), "importer") {
+		t.Fatalf("exit %d, stdout %q", got, out.String())
+	}
+	r := runArgs(t, append([]string{"lagwatch", "replay", record}, flags...)...)
+	r.wantDone(t)
+	if first, _, _ := strings.Cut(out.String(), "\n"); !strings.Contains(r.stdout, first) {
+		t.Errorf("live %q, replayed %q", first, r.stdout)
+	}
+	if r = runArgs(t, append([]string{"lagwatch", "replay", record, "--format", "json", "--min-lag", "100000"}, flags...)...); r.code != exitDone ||
+		strings.Contains(r.stdout, "partition_hot") || !strings.Contains(r.stdout, `"group":"billing"`) {
+		t.Errorf("exit %d, %q", r.code, r.stdout)
+	}
+	r = runArgs(t, "lagwatch", "explain", "billing", "orders", "3", "--brokers", brokers, "--state", state, "--interval", "20ms", "--for", "100ms")
+	if r.code != exitNo || !strings.Contains(r.stdout, "It fires since") || !strings.Contains(r.stdout, "lag > ratio × baseline") {
+		t.Errorf("exit %d, stdout %q, stderr %q", r.code, r.stdout, r.stderr)
+	}
+	r = runArgs(t, "lagwatch", "explain", "billing", "orders", "2", "--brokers", brokers, "--format", "json")
+	if r.wantDone(t); !strings.Contains(r.stdout, `"verdict":"It is not hot`) {
+		t.Errorf("stdout %q", r.stdout)
+	}
+	runArgs(t, "lagwatch", "explain", "billing", "orders", "99", "--brokers", brokers).wantError(t, exitKafka, "partition 99")
+	runArgs(t, "lagwatch", "replay", filepath.Join(dir, "absent")).wantError(t, exitUsage, "absent")
+}
+
+func TestLagwatchCheckAndTestPage(t *testing.T) {
+	brokers := startBroker(t)
+	lateImport(t, brokers, 10)
+	taken := make(chan string, 10)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		taken <- string(body)
+	}))
+	defer func() {
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+		hook.Close()
+	}()
+	t.Setenv("TENANTLANE_WEBHOOK_URL", hook.URL)
+	r := runArgs(t, "lagwatch", "test-page", "--brokers", brokers)
+	if r.wantDone(t); !strings.Contains(<-taken, "test_page") {
+		t.Error("no test page")
+	}
+	r = runArgs(t, "lagwatch", "check", "--brokers", brokers)
+	if r.code != exitNo || !strings.Contains(r.stdout, "FAIL  silence") || !strings.Contains(r.stdout, "ok    sight") {
+		t.Errorf("exit %d, stdout %q", r.code, r.stdout)
+	}
+	t.Setenv("TENANTLANE_HEARTBEAT_URL", hook.URL)
+	r = runArgs(t, "lagwatch", "check", "--brokers", brokers, "--state", filepath.Join(t.TempDir(), "state"), "--format", "json")
+	if r.wantDone(t); strings.Contains(r.stdout, `"ok":false`) {
+		t.Errorf("stdout %q", r.stdout)
+	}
+	t.Setenv("TENANTLANE_WEBHOOK_URL", "")
+	runArgs(t, "lagwatch", "test-page", "--brokers", brokers).wantError(t, exitUsage, "no target")
 }
 
 func TestLagwatchUsage(t *testing.T) {
