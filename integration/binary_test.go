@@ -32,7 +32,11 @@ func (b *binary) build() {
 		return
 	}
 	path := filepath.Join(b.dir, "tenantlane")
-	out, err := exec.Command("go", "build", "-o", path, "../cmd/tenantlane").CombinedOutput()
+	args := []string{"build", "-o", path}
+	if raceDetector {
+		args = append(args, "-race") // as the tests: it is compiled already
+	}
+	out, err := exec.Command("go", append(args, "../cmd/tenantlane")...).CombinedOutput()
 	if err != nil {
 		b.err = fmt.Errorf("building the command: %w\n%s", err, out)
 		return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tenantlane/tenantlane/internal/embedded"
 )
@@ -68,11 +69,13 @@ func (b broker) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 func (b broker) topic(t *testing.T, partitions int32) string {
 	t.Helper()
 	name := unique(t, "topic")
-	adm := kadm.NewClient(b.client(t))
+	client := b.client(t)
+	adm := kadm.NewClient(client)
 	ctx := deadline(t, time.Minute)
 	if _, err := adm.CreateTopic(ctx, partitions, -1, nil, name); err != nil {
 		t.Fatalf("topic %s: %v", name, err)
 	}
+	await(ctx, t, "every broker knows the topic", func() bool { return known(ctx, client, name) })
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -81,6 +84,26 @@ func (b broker) topic(t *testing.T, partitions int32) string {
 		}
 	})
 	return name
+}
+
+// known reports whether every broker knows the topic and its leaders. A broker
+// that was not asked to create it hears of it a little later.
+func known(ctx context.Context, client *kgo.Client, topic string) bool {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{{Topic: &topic}}
+	for _, broker := range client.DiscoveredBrokers() {
+		answer, err := broker.Request(ctx, req)
+		if err != nil {
+			return false
+		}
+		for _, t := range answer.(*kmsg.MetadataResponse).Topics {
+			leaderless := func(p kmsg.MetadataResponseTopicPartition) bool { return p.ErrorCode != 0 || p.Leader < 0 }
+			if t.ErrorCode != 0 || slices.ContainsFunc(t.Partitions, leaderless) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // unique returns a name that no other test and no earlier run has used.

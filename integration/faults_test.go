@@ -74,21 +74,28 @@ func victims(ctx context.Context, t *testing.T, r *run) []int {
 }
 
 // The only broker hangs for longer than the workers' session: connections stay
-// open and nothing answers. Then it goes on.
+// open and nothing answers. Then it goes on. Meanwhile the watcher is blind, not
+// happy.
 func TestBrokerHangs(t *testing.T) {
 	cluster, b := startCluster(t, 1)
+	ctx := deadline(t, 2*time.Minute)
 	r := newRun(t, b)
 	first, second := r.start(slowly), r.start(slowly)
+	watcher := r.watch(startPager(t))
 	during(r, func() {
 		r.awaitShare(share, first, second)
+		awaitSight(ctx, t, watcher)
+		session := time.NewTimer(sessionTimeout + 2*time.Second)
 		if err := cluster.Pause(1); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(sessionTimeout + 2*time.Second) // the fault's own length
+		assertBlind(ctx, t, watcher)
+		<-session.C
 		if err := cluster.Resume(1); err != nil {
 			t.Fatal(err)
 		}
 		r.awaitShare(share, first, second)
+		awaitSight(ctx, t, watcher)
 	})
 	judge(t, r, false)
 }

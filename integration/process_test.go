@@ -79,6 +79,7 @@ func awaitLines(ctx context.Context, t *testing.T, file string, lines int) {
 // is killed and stays dead. verify judges from their logs alone.
 func TestWorkerProcessesAreKilled(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b broker) {
+		suite.binary.command(t) // takes time of its own
 		ctx := deadline(t, 2*time.Minute)
 		topic, group, dir := b.topic(t, partitions), unique(t, "group"), t.TempDir()
 		produced := filepath.Join(dir, "produced.log")

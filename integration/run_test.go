@@ -165,6 +165,15 @@ type worker struct {
 	err     error // once done
 }
 
+func (w *worker) ended() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // behavior is what a scenario makes of the handler: it runs before the
 // handling is noted, and its error is the handler's.
 type behavior func(ctx context.Context, r *consumer.Record) error
@@ -289,7 +298,7 @@ func (r *run) awaitShare(more int64, workers ...*worker) {
 	ctx := deadline(r.t, time.Minute)
 	for _, w := range workers {
 		goal := w.handled.Load() + more
-		if !poll(ctx, func() bool { return w.handled.Load() >= goal }) {
+		if !poll(ctx, func() bool { return w.handled.Load() >= goal || w.ended() }) || w.ended() {
 			r.t.Fatalf("%s has handled %d records, not %d: %s", w.name, w.handled.Load(), goal, r.situation())
 		}
 	}
@@ -303,6 +312,9 @@ func (r *run) situation() string {
 	var text strings.Builder
 	for _, w := range r.workers {
 		fmt.Fprintf(&text, "\n  %s handled %d", w.name, w.handled.Load())
+		if w.ended() {
+			fmt.Fprintf(&text, " and ended: %v", w.err)
+		}
 	}
 	adm := kadm.NewClient(r.client)
 	groups, err := adm.DescribeGroups(ctx, r.group)

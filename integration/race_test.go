@@ -1,0 +1,6 @@
+//go:build race
+
+package integration
+
+// raceDetector tells how the tests were built.
+const raceDetector = true
