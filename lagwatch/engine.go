@@ -175,7 +175,7 @@ func (e *engine) observePair(s *Snapshot, key pairKey) {
 	p := e.pairs[key]
 	r := lag.Round{At: s.At}
 	p.samples = p.samples[:0]
-	t, _ := s.topic(key.topic)
+	t := s.topic(key.topic)
 	if t != nil {
 		r.Retention, r.TopicID = t.Retention, topicID(t.ID)
 	}

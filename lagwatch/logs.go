@@ -23,7 +23,7 @@ func (r *round) metadata(ctx context.Context) {
 	for _, name := range r.inv.topicNames() {
 		if r.topicAt[name] == nil {
 			t := kmsg.NewMetadataRequestTopic()
-			t.Topic = kmsg.StringPtr(name)
+			t.Topic = new(name)
 			req.Topics = append(req.Topics, t)
 		}
 	}

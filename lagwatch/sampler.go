@@ -117,7 +117,7 @@ func (r *round) finish() *Snapshot {
 func (r *round) useProbes() {
 	for key, v := range r.visible {
 		g, _ := r.snap.group(key.group)
-		t, _ := r.snap.topic(key.topic)
+		t := r.snap.topic(key.topic)
 		if g == nil || t == nil {
 			delete(r.visible, key)
 			continue

@@ -70,10 +70,11 @@ func TestWatchdogAndHeartbeat(t *testing.T) {
 	}
 	hook, got := receiver(t)
 	w := c.watcher(func(cfg *lagwatch.Config) {
-		cfg.Rule, cfg.Targets, cfg.HeartbeatURL = fast(), append(am, hook), notify.Secret(s.URL+"/beat")
+		cfg.Rule, cfg.Targets, cfg.HeartbeatURL = fast(), []notify.Target{am[0], hook}, notify.Secret(s.URL+"/beat")
 	})
 	stop := running(t, w)
-	for !strings.Contains(<-alerts, `"watchdog"`) {
+	for told := ""; !strings.Contains(told, `"watchdog"`); {
+		told = <-alerts
 	}
 	next(t, got, lag.AlertHot)
 	stop()

@@ -109,12 +109,12 @@ func (s *Snapshot) group(name string) (*GroupSnapshot, bool) {
 	return &s.Groups[i], true
 }
 
-func (s *Snapshot) topic(name string) (*TopicSnapshot, bool) {
+func (s *Snapshot) topic(name string) *TopicSnapshot {
 	i, ok := slices.BinarySearchFunc(s.Topics, name, func(t TopicSnapshot, n string) int { return strings.Compare(t.Topic, n) })
 	if !ok {
-		return nil, false
+		return nil
 	}
-	return &s.Topics[i], true
+	return &s.Topics[i]
 }
 
 func (g *GroupSnapshot) topic(name string) (*CommitsSnapshot, bool) {

@@ -133,7 +133,8 @@ func TestReplayGivesTheLiveVerdicts(t *testing.T) {
 	}))
 	next(t, got, lag.AlertHot)
 	c.commit("billing", 100, 100, 5100, 100)
-	for next(t, got, lag.AlertHot).Status == "firing" {
+	for status := "firing"; status == "firing"; {
+		status = next(t, got, lag.AlertHot).Status
 	}
 	stop()
 	var replayed []string

@@ -206,7 +206,7 @@ func ExampleReader_Random() {
 	for range 500 {
 		client.Produce(ctx, &kgo.Record{Key: []byte("acme")}, nil)
 	}
-	if err := client.Flush(ctx); err != nil {
+	if err = client.Flush(ctx); err != nil {
 		panic(err)
 	}
 

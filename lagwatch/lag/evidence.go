@@ -1,6 +1,9 @@
 package lag
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Evidence is what is behind the class of one partition.
 type Evidence struct {
@@ -58,10 +61,8 @@ func (t *Tracker) Evidence(id int32) (Evidence, bool) {
 // poolWith is the pool that a partition is in.
 func (t *Tracker) poolWith(p *partition) *pool {
 	for _, pool := range t.pools {
-		for _, m := range pool.members {
-			if m == p {
-				return pool
-			}
+		if slices.Contains(pool.members, p) {
+			return pool
 		}
 	}
 	return &pool{}

@@ -29,9 +29,9 @@ type world struct {
 }
 
 type simPart struct {
-	log                    lag.Log
-	end, position, commit  float64
-	commitOffset, nextTick int
+	log                   lag.Log
+	end, position, commit float64
+	commitOffset          int
 }
 
 var simStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

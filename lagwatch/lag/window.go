@@ -229,11 +229,11 @@ func (c *condition) fire(since int64) {
 
 // settle advances a firing condition by dt of known time: a clear that holds
 // for keep ends it, anything else starts the wait anew.
-func (c *condition) settle(clear bool, dt int64, keep time.Duration) {
+func (c *condition) settle(over bool, dt int64, keep time.Duration) {
 	if c.since == 0 {
 		return
 	}
-	if !clear {
+	if !over {
 		c.cleared = 0
 		return
 	}

@@ -77,8 +77,7 @@ func (p *PagerDuty) send(ctx context.Context, alerts []Alert) error {
 			return fmt.Errorf("pagerduty event: %w", err)
 		}
 		if _, err := p.post.post(ctx, p.cfg.URL, body, nil); err != nil {
-			var se *SendError
-			if errors.As(err, &se) {
+			if se, ok := errors.AsType[*SendError](err); ok {
 				se.Done = i
 				if se.Status == http.StatusTooManyRequests {
 					se.RetryAfter = max(se.RetryAfter, pagerDutyBusy)

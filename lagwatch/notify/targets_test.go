@@ -169,11 +169,11 @@ func TestSlackCannotBeMadeToMention(t *testing.T) {
 	}
 	a := full()
 	a.Summary = "Tenant " + a.Tenant + " did it"
-	if err := slack.Send(t.Context(), []notify.Alert{a}); err != nil {
+	if err = slack.Send(t.Context(), []notify.Alert{a}); err != nil {
 		t.Fatal(err)
 	}
 	var body struct{ Text string }
-	if err := json.Unmarshal([]byte(s.bodies[0]), &body); err != nil {
+	if err = json.Unmarshal([]byte(s.bodies[0]), &body); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(body.Text, "<!channel>") || !strings.Contains(body.Text, "&lt;!channel&gt; &amp; co") || !strings.Contains(body.Text, "explain g t 7") {
@@ -189,7 +189,7 @@ func TestSlackCannotBeMadeToMention(t *testing.T) {
 // Every target: refused, then a smaller payload is taken; busy, then again.
 func TestEveryTargetRecovers(t *testing.T) {
 	t.Parallel()
-	for name, make := range map[string]func(url notify.Secret) (notify.Target, error){
+	for name, build := range map[string]func(url notify.Secret) (notify.Target, error){
 		"webhook": func(u notify.Secret) (notify.Target, error) {
 			return notify.NewWebhook(notify.WebhookConfig{URL: u})
 		},
@@ -205,7 +205,7 @@ func TestEveryTargetRecovers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &taken{answers: []int{500, 503, 400, 202}}
-			target, err := make(notify.Secret(serve(t, s.ServeHTTP)))
+			target, err := build(notify.Secret(serve(t, s.ServeHTTP)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -216,7 +216,7 @@ func TestEveryTargetRecovers(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			done := goRun(t, n, ctx)
+			done := goRun(ctx, t, n)
 			n.Publish([]notify.Alert{full()})
 			if err := n.Settle(t.Context()); err != nil {
 				t.Error(err)
@@ -230,7 +230,7 @@ func TestEveryTargetRecovers(t *testing.T) {
 	}
 }
 
-func goRun(t *testing.T, n *notify.Notifier, ctx context.Context) <-chan struct{} {
+func goRun(ctx context.Context, t *testing.T, n *notify.Notifier) <-chan struct{} {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
