@@ -67,8 +67,10 @@ func (p *populationFlags) load(ctx context.Context, e *env, rule routing.TenantR
 	case p.fromTopic != "":
 		return p.sampled(ctx, e, rule)
 	}
-	in := e.stdin
-	if p.file != "-" {
+	var in io.Reader
+	if p.file == "-" {
+		in = interruptible(ctx, e.stdin)
+	} else {
 		file, err := os.Open(p.file)
 		if err != nil {
 			return nil, usagef("volumes: %w", err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -285,5 +287,26 @@ func TestPlanRefuses(t *testing.T) {
 	}
 	if got := runArgs(t, "plan", "whales", "--volumes", volumesFile, "--partitions", "3", "--write", full, "--force"); got.code != exitDone {
 		t.Errorf("--force: exit code %d, stderr %q", got.code, got.stderr)
+	}
+}
+
+func TestPlanEndsWhenItIsInterruptedAtStdin(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	in, feed := io.Pipe()
+	done := make(chan int, 1)
+	var command sync.WaitGroup
+	command.Go(func() {
+		done <- run(ctx, []string{"plan", "hash", "--keys", "-", "--partitions", "4"}, in, io.Discard, io.Discard)
+	})
+	if _, err := io.WriteString(feed, "acme\n"); err != nil {
+		t.Fatal(err)
+	}
+	cancel(stopSignal{os.Interrupt})
+	command.Wait()
+	if code := <-done; code != exitInterrupted {
+		t.Errorf("exit code %d, want %d", code, exitInterrupted)
+	}
+	if err := feed.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -174,29 +174,25 @@ func (r *router) run(ctx context.Context, args []string, stdin io.Reader) error 
 
 // lines routes stdin's lines. What is known is printed before waiting for more.
 func (r *router) lines(ctx context.Context, stdin io.Reader) error {
-	lines := scanLines(ctx, stdin)
+	in := bufio.NewReader(interruptible(ctx, stdin))
 	for n := 1; ; n++ {
-		if len(lines) == 0 {
+		if in.Buffered() == 0 {
 			if err := r.out.flush(); err != nil {
 				return err
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case line, more := <-lines:
-			if !more {
-				return nil
+		line, err := in.ReadString('\n')
+		last := errors.Is(err, io.EOF)
+		if err != nil && !last {
+			return usagef("stdin: %w", err)
+		}
+		if line = strings.TrimRight(line, "\r\n"); line != "" {
+			if failed := r.route(line); failed != nil {
+				return fmt.Errorf("line %d: %w", n, failed)
 			}
-			if line.err != nil {
-				return usagef("stdin: %w", line.err)
-			}
-			if line.text == "" {
-				continue
-			}
-			if err := r.route(line.text); err != nil {
-				return fmt.Errorf("line %d: %w", n, err)
-			}
+		}
+		if last {
+			return nil
 		}
 	}
 }

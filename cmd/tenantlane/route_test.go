@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -226,9 +227,10 @@ func TestRouteAnswersAStreamAsItComes(t *testing.T) {
 	in, feed := io.Pipe()
 	answers, out := io.Pipe()
 	done := make(chan int, 1)
-	go func() {
+	var command sync.WaitGroup
+	command.Go(func() {
 		done <- run(ctx, []string{"route", "--partitions", "4", "--format", "json", "-"}, in, out, io.Discard)
-	}()
+	})
 	if _, err := io.WriteString(feed, "acme\n"); err != nil {
 		t.Fatal(err)
 	}

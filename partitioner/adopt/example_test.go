@@ -26,7 +26,7 @@ func ExampleVerify() {
 		fmt.Println(err)
 		return
 	}
-	defer broker.Close() //nolint:errcheck // it holds nothing
+	defer broker.Close()
 	client, err := kgo.NewClient(kgo.SeedBrokers(broker.Addrs()...), kgo.DefaultProduceTopic("orders"))
 	if err != nil {
 		fmt.Println(err)
@@ -34,7 +34,7 @@ func ExampleVerify() {
 	}
 	defer client.Close()
 	for _, tenant := range []string{"acme-corp", "globex", "hooli"} {
-		if err := client.ProduceSync(ctx, kgo.KeyStringRecord(tenant, "an order")).FirstErr(); err != nil {
+		if err = client.ProduceSync(ctx, kgo.KeyStringRecord(tenant, "an order")).FirstErr(); err != nil {
 			fmt.Println(err)
 			return
 		}

@@ -21,7 +21,7 @@ func ExampleRerouted() {
 		fmt.Println(err)
 		return
 	}
-	defer broker.Close() //nolint:errcheck // it holds nothing
+	defer broker.Close()
 	client, err := kgo.NewClient(kgo.SeedBrokers(broker.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		fmt.Println(err)

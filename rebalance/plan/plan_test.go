@@ -83,8 +83,15 @@ func independentLoads(t *rapid.T, p *plan.WhalesPlan, volumes []plan.Volume, c p
 		if _, twice := whales[w.Tenant]; twice {
 			t.Fatalf("tenant %s is placed twice", w.Tenant)
 		}
-		if !slices.IsSorted(w.Partitions) || len(slices.Compact(slices.Clone(w.Partitions))) != len(w.Partitions) {
+		sorted := slices.Sorted(slices.Values(w.Partitions))
+		if len(slices.Compact(slices.Clone(sorted))) != len(sorted) {
 			t.Fatalf("tenant %s has pieces on one partition: %v", w.Tenant, w.Partitions)
+		}
+		if now := placedNow(c, w.Tenant); slices.Equal(sorted, slices.Sorted(slices.Values(now))) {
+			sorted = now
+		}
+		if !slices.Equal(w.Partitions, sorted) {
+			t.Fatalf("tenant %s goes to %v, want the order %v", w.Tenant, w.Partitions, sorted)
 		}
 		if (len(w.Partitions) > 1) != (w.Spread != routing.SpreadNone) || w.Spread != routing.SpreadNone && w.Spread != c.Spread {
 			t.Fatalf("tenant %s on %v is spread %q", w.Tenant, w.Partitions, w.Spread)
@@ -102,6 +109,14 @@ func independentLoads(t *rapid.T, p *plan.WhalesPlan, volumes []plan.Volume, c p
 		}
 	}
 	return loads
+}
+
+// placedNow is where the current layout places a tenant by name.
+func placedNow(c plan.WhalesConfig, tenant string) []int32 {
+	if c.Current == nil {
+		return nil
+	}
+	return c.Current.Placements[tenant]
 }
 
 func TestGrowthMovesNothingElseThanListed(t *testing.T) {

@@ -86,7 +86,8 @@ type Whale struct {
 	Tenant string
 	// Volume in the input's unit, and as a share of all volume, 0 to 1.
 	Volume, Share float64
-	// Partitions that it goes to, ascending; more than one only when spread.
+	// Partitions that it goes to, ascending unless the tenant has them in
+	// another order now; more than one only when spread.
 	Partitions []int32
 	// Spread is routing.SpreadNone when the tenant stays whole.
 	Spread routing.Spread
@@ -346,6 +347,10 @@ func (w *whaler) plan(best packing) *WhalesPlan {
 
 func (w *whaler) whale(v Volume, to []int32) Whale {
 	slices.Sort(to)
+	// A key's partition depends on the order: the same partitions stay as they are.
+	if now := w.home.Placements[v.Tenant]; slices.Equal(to, slices.Sorted(slices.Values(now))) {
+		to = slices.Clone(now)
+	}
 	whale := Whale{Tenant: v.Tenant, Volume: v.Volume, Share: v.Volume / (w.mean * float64(w.c.Partitions)), Partitions: to}
 	if len(to) > 1 {
 		whale.Spread = w.c.Spread
