@@ -184,18 +184,24 @@ func TestControlRecordsAreNobodysTenant(t *testing.T) {
 }
 
 func TestAMemberWithoutACommitCounts(t *testing.T) {
-	w := newWorld(t)
-	w.produce("acme", 2)
-	member, err := kgo.NewClient(kgo.SeedBrokers(w.addrs...), kgo.ConsumerGroup("new"), kgo.ConsumeTopics("orders"), kgo.DisableAutoCommit())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer member.Close()
-	if err := member.PollFetches(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.rerouted(w.edited(toPartition("acme", 2))); got.Record == nil || got.Record.Group != "new" || got.Record.Committed != 0 {
-		t.Errorf("live: %+v, want the member's group named", got.Record)
+	for protocol, opts := range map[string][]kgo.Opt{"classic": nil, "KIP-848": {kgo.ServerSideBalancer(), kgo.Balancers(kgo.RangeBalancer())}} {
+		t.Run(protocol, func(t *testing.T) {
+			w := newWorld(t)
+			w.produce("acme", 2)
+			member, err := kgo.NewClient(append([]kgo.Opt{
+				kgo.SeedBrokers(w.addrs...), kgo.ConsumerGroup("new"), kgo.ConsumeTopics("orders"), kgo.DisableAutoCommit(),
+			}, opts...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer member.Close()
+			if err := member.PollFetches(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.rerouted(w.edited(toPartition("acme", 2))); got.Record == nil || got.Record.Group != "new" || got.Record.Committed != 0 {
+				t.Errorf("live: %+v, want the member's group named", got.Record)
+			}
+		})
 	}
 }
 
