@@ -80,12 +80,14 @@ func (e *engine) admissible(tp topicPartition, fp *kgo.FetchPartition) *partitio
 // resetLocked begins a partition anew at a lower offset: the log is not the
 // one that was read. What is buffered, and what is in hand, is dropped.
 func (e *engine) resetLocked(p *partition, at int64) *partition {
-	e.log.Warn("the log went back: partition begins anew",
+	e.log.Warn("partition begins anew",
 		zap.String("topic", p.topic), zap.Int32("partition", p.id),
 		zap.Int64("offset", at), zap.Int64("expected", p.progress.Next()))
 	e.metrics.resets.WithLabelValues(p.topic, p.label()).Inc()
 	end := p.end
-	p = e.openLocked(p.topicPartition, begin{offset: at, epoch: -1, fresh: true}, p.token.Generation)
+	p = e.openLocked(p.topicPartition, begin{
+		offset: at, epoch: -1, committed: unknownOffset, instant: p.instant, identity: p.identity,
+	}, p.token.Generation)
 	p.end = end
 	return p
 }
@@ -136,6 +138,7 @@ func (e *engine) push(p *partition, in *arrival, chunk []classified) bool {
 	}
 	last := chunk[len(chunk)-1].rec
 	p.progress.Admitted(last.Offset+1, last.LeaderEpoch)
+	p.rereads.allow(chunk, e.cfg.RereadRatio)
 	e.wakeOne()
 	return true
 }
@@ -161,13 +164,26 @@ func (e *engine) pushOne(p *partition, in *arrival, c *classified) bool {
 			return true
 		}
 	}
-	e.sched.Push(p.lanes, c.id, lane.Item[entry]{
-		Offset: c.rec.Offset, Rec: entry{rec: c.rec, in: in}, Bytes: int32(min(c.bytes, 1<<30)),
-	})
+	if p.progress.Recovering() {
+		if from, ok := p.progress.Claim(offset.Name(c.id.Key)); ok {
+			e.sched.Skip(p.lanes, c.id, from, c.rec.Offset)
+			e.pass(p, in)
+			return true
+		}
+	}
+	if e.sched.Push(p.lanes, c.id, item(c, in)) != lane.Queued {
+		e.skipped(p)
+		e.pass(p, in)
+		return true
+	}
 	if in.copies {
 		e.hold(p, c.bytes)
 	}
 	return true
+}
+
+func item(c *classified, in *arrival) lane.Item[entry] {
+	return lane.Item[entry]{Offset: c.rec.Offset, Rec: entry{rec: c.rec, in: in}, Bytes: int32(min(c.bytes, 1<<30))}
 }
 
 // hold charges p with bytes that it keeps in memory; a negative number frees.

@@ -18,6 +18,7 @@ type barrier struct {
 	// guards the fields below
 	cancel context.CancelFunc // of the poll under way; nil between polls
 	left   chan struct{}      // closed when that poll's batch is admitted
+	asked  bool               // interrupt was called between polls
 }
 
 // enter begins one round of the loop and returns the context to poll with.
@@ -27,6 +28,10 @@ func (b *barrier) enter(ctx context.Context) context.Context {
 	defer b.mu.Unlock()
 	b.cancel = cancel
 	b.left = make(chan struct{})
+	if b.asked {
+		b.asked = false
+		cancel()
+	}
 	return ctx
 }
 
@@ -37,6 +42,17 @@ func (b *barrier) leave() {
 	b.cancel()
 	b.cancel = nil
 	close(b.left)
+}
+
+// interrupt ends the poll under way, or the next one.
+func (b *barrier) interrupt() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cancel == nil {
+		b.asked = true
+		return
+	}
+	b.cancel()
 }
 
 // wait returns once the loop is between rounds, or was at some time during

@@ -11,6 +11,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tenantlane/tenantlane/consumer/offset"
+	"github.com/tenantlane/tenantlane/partitioner/routing"
 )
 
 // begin is where a partition's assignment begins.
@@ -20,7 +23,12 @@ type begin struct {
 	fresh  bool  // the group had no commit for the partition
 	lost   int64 // offsets between the commit and a later log start
 
-	instant time.Time // the group's start instant, if it has one
+	committed int64 // the commit, or unknownOffset
+
+	instant    time.Time          // the group's start instant, if it has one
+	identity   offset.Identity    // of the partition's commits
+	checkpoint *offset.Checkpoint // what the commit's metadata says, if it counts
+	start      int64              // of the log; with a checkpoint only
 }
 
 const unknownOffset = -1
@@ -43,15 +51,22 @@ type beginnings struct {
 	start     Start
 	startTime time.Time // of Config; zero: start decides
 	made      time.Time // when the Runtime was made: a new group's StartLatest
+
+	fingerprint uint64 // of what forms lane keys, but for the topic's rule; 0: not declared
+	ignored     func(tp topicPartition, why offset.Reason)
 }
 
-func newBeginnings(admin *kadm.Client, cfg *Config) *beginnings {
-	return &beginnings{admin: admin, group: cfg.Group, start: cfg.Start, startTime: cfg.StartTime, made: time.Now()}
+func newBeginnings(admin *kadm.Client, cfg *Config, ignored func(topicPartition, offset.Reason)) *beginnings {
+	return &beginnings{
+		admin: admin, group: cfg.Group, start: cfg.Start, startTime: cfg.StartTime, made: time.Now(),
+		fingerprint: cfg.fingerprint(), ignored: ignored,
+	}
 }
 
 // resolve returns the beginnings of the partitions in fetched, which is what
-// the client fetched of the group's commits (negative: none).
-func (b *beginnings) resolve(ctx context.Context, fetched map[string]map[int32]kgo.Offset) (map[string]map[int32]begin, error) {
+// the client fetched of the group's commits (negative: none), with their
+// metadata.
+func (b *beginnings) resolve(ctx context.Context, fetched map[string]map[int32]kgo.Offset, metadata map[topicPartition]string, ruleOf func(string) routing.TenantRule) (map[topicPartition]begin, error) {
 	topics := slices.Sorted(maps.Keys(fetched))
 	if len(topics) == 0 {
 		return nil, nil
@@ -60,33 +75,42 @@ func (b *beginnings) resolve(ctx context.Context, fetched map[string]map[int32]k
 	if err != nil && len(starts) == 0 {
 		return nil, fmt.Errorf("listing log starts of %v: %w", topics, err)
 	}
+	known, err := b.admin.Metadata(ctx, topics...)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the ids of %v: %w", topics, err)
+	}
 	fresh, instants, err := b.freshStarts(ctx, fetched, starts)
 	if err != nil {
 		return nil, err
 	}
-	resolved := make(map[string]map[int32]begin, len(fetched))
+	resolved := make(map[topicPartition]begin)
 	for topic, partitions := range fetched {
-		resolved[topic] = make(map[int32]begin, len(partitions))
+		id := offset.Identity{
+			Cluster: known.Cluster, Topic: known.Topics[topic].ID, Fingerprint: fingerprintOf(b.fingerprint, ruleOf(topic)),
+		}
 		for p, o := range partitions {
-			at := o.EpochOffset()
-			if at.Offset < 0 {
-				resolved[topic][p] = begin{
-					offset: listed(fresh, topic, p), epoch: -1, fresh: true, instant: instants[topic],
-				}
-				continue
+			tp, at := topicPartition{topic, p}, o.EpochOffset()
+			first := begin{
+				offset: listed(fresh, topic, p), epoch: -1, fresh: true, committed: unknownOffset, instant: instants[topic],
 			}
-			resolved[topic][p] = clamp(at, listed(starts, topic, p))
+			if at.Offset >= 0 {
+				first = clamp(at, listed(starts, topic, p))
+				first.instant, _ = parseInstant(metadata[tp])
+			}
+			first.identity = id
+			resolved[tp] = first
 		}
 	}
+	b.checkpoints(ctx, resolved, fetched, metadata, starts)
 	return resolved, nil
 }
 
 // clamp begins at the commit, or at the log start if that is later.
 func clamp(commit kgo.EpochOffset, start int64) begin {
 	if start <= commit.Offset {
-		return begin{offset: commit.Offset, epoch: commit.Epoch}
+		return begin{offset: commit.Offset, epoch: commit.Epoch, committed: commit.Offset}
 	}
-	return begin{offset: start, epoch: -1, lost: start - commit.Offset}
+	return begin{offset: start, epoch: -1, committed: commit.Offset, lost: start - commit.Offset}
 }
 
 // freshStarts lists where partitions without a commit begin. It asks the

@@ -64,15 +64,23 @@ func (rt *route) classify(r *kgo.Record, rule routing.TenantRule, scratch []byte
 	if !stamped {
 		kind = rt.kindOf(tenant)
 	}
-	if kind == routing.KindSpreadKey {
-		from := len(scratch)
+	from := len(scratch)
+	switch {
+	case rt.order == OrderKeys:
+		scratch = appendOrderKey(scratch, tenant, rt.orderKey(r))
+	case rt.order == OrderNone || kind == routing.KindSpreadRandom:
+		c.id.Unordered = true
+		return c, scratch
+	case kind == routing.KindSpreadKey:
 		scratch = appendOrderKey(scratch, tenant, r.Key)
-		c.id.Key = scratch[from:len(scratch):len(scratch)]
+	default:
+		return c, scratch
 	}
+	c.id.Key = scratch[from:len(scratch):len(scratch)]
 	return c, scratch
 }
 
-// appendOrderKey appends the order key of a tenant that is spread by key.
+// appendOrderKey appends the lane key of a part of a tenant.
 func appendOrderKey(dst, tenant, key []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(tenant)))
 	dst = append(dst, tenant...)
@@ -81,6 +89,9 @@ func appendOrderKey(dst, tenant, key []byte) []byte {
 
 // route is what the table says of one topic, as admission needs it.
 type route struct {
+	order    Order
+	orderKey func(*kgo.Record) []byte
+
 	topic  *routing.Topic // nil: the table does not name it
 	tiers  map[string]lane.TierID
 	spread map[string]bool // tenants placed with spread: key

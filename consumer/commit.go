@@ -149,6 +149,9 @@ func (rt *Runtime) committed(pending map[topicPartition]pendingCommit, req *kmsg
 }
 
 func (rt *Runtime) commitFailed(c pendingCommit, err error) {
+	if errors.Is(err, kerr.OffsetMetadataTooLarge) {
+		rt.engine.tooLong(c)
+	}
 	rt.metrics.commitErrs.WithLabelValues(errorLabel(err)).Inc()
 	rt.engine.sampled.Error("committing an offset", zap.String("topic", c.p.topic), zap.Int32("partition", c.p.id),
 		zap.Int64("offset", c.Offset), zap.Error(err))

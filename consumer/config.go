@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
 
+	"github.com/tenantlane/tenantlane/consumer/offset"
 	"github.com/tenantlane/tenantlane/partitioner/store"
 )
 
@@ -30,6 +31,43 @@ type Config struct {
 	// one poll may overshoot the bytes. Defaults 100,000 and 256 MiB.
 	MaxRecords int
 	MaxBytes   int64
+
+	// Order says what is kept in order; default OrderTenant.
+	Order Order
+	// OrderKey is the part of a record that OrderKeys keeps in order beside
+	// its tenant. It must depend on nothing but the record.
+	OrderKey func(*kgo.Record) []byte
+	// OrderKeyVersion names what OrderKey does. Change it whenever OrderKey
+	// changes: it keeps a worker from trusting what one with other lanes
+	// committed. Without it commits name no lanes, so that a crash repeats
+	// more.
+	OrderKeyVersion string
+	// TenantConcurrency is how many lanes of one tenant run at once, over all
+	// partitions of a worker, where the table does not say otherwise.
+	// Default 1; negative: no limit.
+	TenantConcurrency int
+
+	// MetadataChars bounds what a commit says of one partition beyond its
+	// offset: about one lane that is behind for each ten characters. Default
+	// 1,024; at most the broker's offset.metadata.max.bytes (4,096 by
+	// default). Negative: nothing is said, and a crash repeats everything
+	// above the first unfinished record.
+	MetadataChars int
+	// LaneRecords and LaneBytes bound one lane in memory. A lane that is
+	// fuller overflows: the worker reads on, and reads what it skipped again
+	// when the lane has room, so that a whale does not hold back its
+	// partition's other tenants. Defaults: a 256th of MaxRecords and a 32nd
+	// of MaxBytes.
+	LaneRecords int
+	LaneBytes   int64
+	// RereadRatio bounds what is read again: beside a tail that reads all
+	// once, so many bytes for each byte that is read for the first time, and
+	// 1 MiB a second for each partition. Default 2; negative: none.
+	RereadRatio float64
+	// MaxDistance is how many offsets a runnable lane may be behind its
+	// partition's cursor before the partition is not read on. Default
+	// 10,000,000.
+	MaxDistance int64
 
 	// HandlerTimeout is the deadline of one handling, checked to about a
 	// tenth of it. A handler that ignores it keeps its lane, so that order
@@ -106,6 +144,20 @@ const (
 	DeadLetter
 )
 
+// Order says which records of a tenant are kept in order. How tenants share
+// the workers is the same for all.
+type Order uint8
+
+const (
+	// OrderTenant: all records of a tenant in one partition. Those that were
+	// produced under "spread: key" only per key.
+	OrderTenant Order = iota
+	// OrderKeys: those of equal OrderKey.
+	OrderKeys
+	// OrderNone: none; they may run together, up to TenantConcurrency grants.
+	OrderNone
+)
+
 // NoTenant is what becomes of records that have no tenant.
 type NoTenant uint8
 
@@ -140,6 +192,8 @@ const (
 	defaultDrainTimeout     = 20 * time.Second
 	defaultRetryMin         = 100 * time.Millisecond
 	defaultRetryMax         = 30 * time.Second
+	defaultRereadRatio      = 2
+	defaultMaxDistance      = 10_000_000
 
 	// DeadLetterSuffix is what the default DeadLetterTopic appends.
 	DeadLetterSuffix = ".tl-dlq"
@@ -150,6 +204,11 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Concurrency, defaultConcurrency)
 	setDefault(&c.MaxRecords, defaultMaxRecords)
 	setDefault(&c.MaxBytes, defaultMaxBytes)
+	setDefault(&c.MetadataChars, offset.DefaultChars)
+	setDefault(&c.LaneRecords, max(c.MaxRecords/256, 8))
+	setDefault(&c.LaneBytes, max(c.MaxBytes/32, 1<<16))
+	setDefault(&c.RereadRatio, defaultRereadRatio)
+	setDefault(&c.MaxDistance, defaultMaxDistance)
 	setDefault(&c.HandlerTimeout, defaultHandlerTimeout)
 	setDefault(&c.CommitInterval, defaultCommitInterval)
 	setDefault(&c.RebalanceTimeout, defaultRebalanceTimeout)
@@ -163,6 +222,14 @@ func (c Config) withDefaults() Config {
 		c.Logger = zap.NewNop()
 	}
 	return c
+}
+
+// tenantConcurrency is what the scheduler is told.
+func (c *Config) tenantConcurrency() int {
+	if c.TenantConcurrency == 0 && c.Order == OrderNone {
+		return -1
+	}
+	return c.TenantConcurrency
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -185,6 +252,12 @@ func (c *Config) validate() error {
 		return fmt.Errorf("consumer.Config: MaxRecords %d is below 1", c.MaxRecords)
 	case c.MaxBytes < 1:
 		return fmt.Errorf("consumer.Config: MaxBytes %d is below 1", c.MaxBytes)
+	case c.LaneRecords < 1:
+		return fmt.Errorf("consumer.Config: LaneRecords %d is below 1", c.LaneRecords)
+	case c.LaneBytes < 1:
+		return fmt.Errorf("consumer.Config: LaneBytes %d is below 1", c.LaneBytes)
+	case c.MaxDistance < 1:
+		return fmt.Errorf("consumer.Config: MaxDistance %d is below 1", c.MaxDistance)
 	case c.CommitInterval < 10*time.Millisecond:
 		return fmt.Errorf("consumer.Config: CommitInterval %v is below 10ms", c.CommitInterval)
 	case c.RebalanceTimeout < time.Second:
@@ -205,6 +278,10 @@ func (c *Config) validatePolicies() error {
 		return fmt.Errorf("consumer.Config: Retry.Attempts %d is negative", c.Retry.Attempts)
 	case c.Retry.Exhausted > DeadLetter:
 		return fmt.Errorf("consumer.Config: Retry.Exhausted %d is unknown", c.Retry.Exhausted)
+	case c.Order > OrderNone:
+		return fmt.Errorf("consumer.Config: Order %d is unknown", c.Order)
+	case (c.Order == OrderKeys) != (c.OrderKey != nil):
+		return errors.New("consumer.Config: OrderKey goes with OrderKeys and with nothing else")
 	case c.NoTenant > NoTenantDeadLetter:
 		return fmt.Errorf("consumer.Config: NoTenant %d is unknown", c.NoTenant)
 	case c.Start > StartLatest:

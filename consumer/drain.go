@@ -10,11 +10,11 @@ import (
 // as many lanes are left unfinished as a commit can name, nothing of the rest
 // can run, or ctx ends. A record that fails meanwhile is not waited for: it
 // would hold up every stop. Then nothing more of the partitions is begun.
-func (e *engine) drain(ctx context.Context, parts []*partition, names int) {
+func (e *engine) drain(ctx context.Context, parts []*partition) {
 	e.mu.Lock()
 	e.draining++
 	for _, p := range parts {
-		e.sched.Drain(p.lanes, names)
+		e.sched.Drain(p.lanes, p.names())
 	}
 	for !e.drained(parts) {
 		changed := e.changed

@@ -39,30 +39,35 @@ type engine struct {
 	slow   atomic.Bool                       // handlers are slow: records are copied at admission
 	cheap  atomic.Bool                       // handlers are cheap: the clock is looked at less often
 
-	group sync.WaitGroup // of workers
-	room  chan struct{}  // a token when there may be room again
-	poke  chan struct{}  // a token when the clock has to look again
+	group     sync.WaitGroup // of workers
+	room      chan struct{}  // a token when there may be room again
+	poke      chan struct{}  // a token when the clock has to look again
+	hungry    chan struct{}  // a token when a re-read may be due
+	attention chan struct{}  // a token when the poll loop has to look at rewinds and far partitions
 
 	mu sync.Mutex
 	// guards everything below
-	sched    *lane.Scheduler[entry]
-	parts    map[topicPartition]*partition
-	byLanes  map[*lane.Partition[entry]]*partition
-	epoch    uint64 // of the last assignment
-	held     int64  // bytes, over all partitions
-	waiting  bool   // the poll loop waits for room
-	workers  map[*worker]struct{}
-	idle     []*worker // the last one went idle last: its cache is the warmest
-	stuck    int       // workers whose slot was given back
-	stopping bool
-	quiet    chan struct{} // closed when stopping and the last worker has ended
-	armed    time.Duration // when the clock looks next
-	mean     float64       // seconds per record, moving average
-	changed  chan struct{} // closed and made anew when draining may have advanced
-	tiers    map[string]*tierTimes
-	failed   []failedLetter  // dead letters to write again
-	draining int             // drains under way
-	ctx      context.Context // of all handlings; nil before start
+	sched     *lane.Scheduler[entry]
+	parts     map[topicPartition]*partition
+	byLanes   map[*lane.Partition[entry]]*partition
+	epoch     uint64                  // of the last assignment
+	behind    map[*partition]struct{} // with skipped records or names to resolve
+	rewinds   []*partition            // whose checkpoint turned out to be of another log
+	held      int64                   // bytes, over all partitions
+	waiting   bool                    // the poll loop waits for room
+	workers   map[*worker]struct{}
+	idle      []*worker // the last one went idle last: its cache is the warmest
+	stuck     int       // workers whose slot was given back
+	stopping  bool
+	quiet     chan struct{} // closed when stopping and the last worker has ended
+	armed     time.Duration // when the clock looks next
+	mean      float64       // seconds per record, moving average
+	changed   chan struct{} // closed and made anew when draining may have advanced
+	tiers     map[string]*tierTimes
+	failed    []failedLetter  // dead letters to write again
+	overflows []lane.Overflow // memory of plan
+	draining  int             // drains under way
+	ctx       context.Context // of all handlings; nil before start
 }
 
 // tierTimes are the histograms of one tier.
@@ -73,15 +78,20 @@ type tierTimes struct{ handler, queue durations }
 type letterbox func(letter *kgo.Record, done func(error))
 
 func newEngine(cfg *Config, h Handler, m *metrics, letters letterbox) (*engine, error) {
-	sched, err := lane.New[entry](lane.Config{})
+	sched, err := lane.New[entry](lane.Config{
+		Name: offset.Name, TenantConcurrency: cfg.tenantConcurrency(),
+		LaneRecords: cfg.LaneRecords, LaneBytes: cfg.LaneBytes,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("making the scheduler: %w", err)
 	}
 	e := &engine{
 		cfg: cfg, handler: h, letters: letters, log: cfg.Logger, sampled: sampled(cfg.Logger), metrics: m, began: time.Now().Add(-1), // 0 is "never" in worker.since
 
-		room: make(chan struct{}, 1), poke: make(chan struct{}, 1),
+		room: make(chan struct{}, 1), hungry: make(chan struct{}, 1),
+		attention: make(chan struct{}, 1), poke: make(chan struct{}, 1),
 		sched: sched, parts: map[topicPartition]*partition{}, byLanes: map[*lane.Partition[entry]]*partition{},
+		behind:  map[*partition]struct{}{},
 		workers: map[*worker]struct{}{}, quiet: make(chan struct{}), armed: never,
 		changed: make(chan struct{}), tiers: map[string]*tierTimes{}, mean: firstGuess,
 	}
@@ -116,18 +126,38 @@ func (e *engine) openLocked(tp topicPartition, at begin, generation int32) *part
 	}
 	e.epoch++
 	p := &partition{
-		topicPartition: tp, rule: e.ruleOf(tp.topic), instant: at.instant, end: unknownOffset, committed: unknownOffset,
+		topicPartition: tp, rule: e.ruleOf(tp.topic), instant: at.instant, end: unknownOffset, committed: at.committed,
 		token: Token{Generation: generation, Partition: tp.id, Epoch: e.epoch},
-		lanes: e.sched.Assign(tp.topic, tp.id, int64(e.epoch)),
+		lanes: e.sched.Assign(tp.topic, tp.id, int64(e.epoch)), identity: at.identity, limit: e.limit(at.instant),
 	}
-	if at.offset != unknownOffset {
-		p.progress = offset.NewTracker(at.offset)
-	}
-	if !at.fresh {
-		p.committed = at.offset - at.lost
-	}
+	e.follow(p, at)
 	e.parts[tp], e.byLanes[p.lanes] = p, p
 	return p
+}
+
+// follow begins p's progress where the commit says.
+func (e *engine) follow(p *partition, at begin) {
+	switch {
+	case at.checkpoint != nil:
+		var lost int
+		p.progress, lost = offset.Resume(*at.checkpoint, at.start)
+		e.countLost(p, lost, at.start)
+		if p.progress.Recovering() {
+			e.skipped(p)
+		}
+	case at.offset != unknownOffset:
+		p.progress = offset.NewTracker(at.offset)
+	}
+}
+
+// limit is how much a commit may say of a partition, beside the group's start
+// instant.
+func (e *engine) limit(instant time.Time) offset.Limit {
+	chars := e.cfg.MetadataChars
+	if !instant.IsZero() {
+		chars -= len(formatInstant(instant)) + 1
+	}
+	return offset.Limit{Chars: max(chars, 0)}
 }
 
 // close ends assignments without waiting for what is in hand, which then
@@ -147,6 +177,7 @@ func (e *engine) closeLocked(p *partition) {
 	e.sched.Revoke(p.lanes)
 	e.held -= p.held
 	p.held = 0
+	delete(e.behind, p)
 	delete(e.parts, p.topicPartition)
 	for w := range e.workers {
 		w.cancel(p, errPartitionGone)
@@ -232,7 +263,7 @@ func (e *engine) applyTable() {
 }
 
 func (e *engine) routeOf(name string) *route {
-	rt := &route{}
+	rt := &route{order: e.cfg.Order, orderKey: e.cfg.OrderKey}
 	if e.cfg.Table == nil {
 		return rt
 	}
@@ -273,20 +304,21 @@ func laneTier(t routing.Tier) lane.Tier {
 	}
 }
 
-// pendingCommits are the partitions whose watermark is not committed.
+// pendingCommits are the partitions whose progress is not committed.
 func (e *engine) pendingCommits(parts []*partition) map[topicPartition]pendingCommit {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.harvest()
+	todo := e.harvest()
 	pending := make(map[topicPartition]pendingCommit)
 	for _, p := range parts {
 		if p.gone.Load() {
 			continue
 		}
-		if c, ok := p.commit(e.sched); ok && c.Offset != p.committed {
+		if c, ok := p.commit(e.sched, len(parts)); ok && (c.Offset != p.committed || c.Metadata != p.metadata) {
 			pending[p.topicPartition] = pendingCommit{p: p, Commit: c}
 		}
 	}
+	e.mu.Unlock()
+	run(todo)
 	return pending
 }
 
@@ -294,7 +326,14 @@ func (e *engine) pendingCommits(parts []*partition) map[topicPartition]pendingCo
 func (e *engine) acknowledged(c pendingCommit) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c.p.committed = c.Offset
+	c.p.committed, c.p.metadata = c.Offset, c.Metadata
+}
+
+// tooLong notes that a broker refused a commit for the length of its metadata.
+func (e *engine) tooLong(c pendingCommit) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.p.limit = c.p.limit.Halved(c.Metadata)
 }
 
 // left is how many records are in the worker.

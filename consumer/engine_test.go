@@ -76,7 +76,7 @@ func (b *bench) admitted(id int32, text string) *partition {
 	b.t.Helper()
 	tp := topicPartition{"orders", id}
 	if b.parts[id] == nil {
-		b.parts[id] = b.open(tp, begin{offset: 0, epoch: -1}, 1)
+		b.parts[id] = b.open(tp, begin{offset: 0, epoch: -1, committed: unknownOffset}, 1)
 	}
 	var records []*kgo.Record
 	for _, word := range strings.Fields(text) {
@@ -97,7 +97,7 @@ func (b *bench) fetched(id int32, records ...*kgo.Record) {
 func (b *bench) watermark(p *partition) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c, ok := p.commit(b.sched)
+	c, ok := p.commit(b.sched, 1)
 	if !ok {
 		return unknownOffset
 	}
@@ -508,7 +508,7 @@ func TestRevokedPartitionsLateHandlingChangesNothing(t *testing.T) {
 		old := b.admitted(0, "a:1 a:2 a:3")
 		synctest.Wait()
 		b.engine.close([]*partition{old})
-		p := b.open(topicPartition{"orders", 0}, begin{offset: 0, epoch: -1}, 2)
+		p := b.open(topicPartition{"orders", 0}, begin{offset: 0, epoch: -1, committed: unknownOffset}, 2)
 		b.parts[0], b.next[0] = p, 0
 		b.admitted(0, "a:1x a:2x")
 		synctest.Wait()
@@ -557,7 +557,7 @@ func TestDrainHandlesWhatIsBufferedAndLeavesWhatFails(t *testing.T) {
 		begin := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
-		b.drain(ctx, []*partition{p}, 0)
+		b.drain(ctx, []*partition{p})
 		if d := time.Since(begin); d > 10*time.Second {
 			t.Errorf("a failing record held the drain for %v", d)
 		}
@@ -576,7 +576,7 @@ func TestDrainEndsAtItsDeadlineDespiteAStuckHandler(t *testing.T) {
 		begin := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
-		b.drain(ctx, []*partition{p}, 0)
+		b.drain(ctx, []*partition{p})
 		if d := time.Since(begin); d != 3*time.Second {
 			t.Errorf("the drain took %v, want 3s", d)
 		}

@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -54,7 +55,7 @@ func (rt *Runtime) onRevoked(_ context.Context, _ *kgo.Client, revoked map[strin
 // commits it.
 func (rt *Runtime) handOver(parts []*partition) {
 	ctx, cancel := rt.drainContext()
-	rt.engine.drain(ctx, parts, 0)
+	rt.engine.drain(ctx, parts)
 	cancel()
 	ctx, cancel = context.WithTimeout(context.Background(), commitTimeout)
 	defer cancel()
@@ -96,20 +97,20 @@ func (rt *Runtime) onOffsetsFetched(_ context.Context, _ *kgo.Client, resp *kmsg
 // The client may call it again for the same partitions when a rebalance comes
 // in between: they are then opened anew, with nothing admitted so far.
 func (rt *Runtime) adjustOffsets(ctx context.Context, fetched map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
-	<-rt.connected
-	begins, err := rt.begins.resolve(ctx, fetched)
+	rt.mu.Lock()
+	metadata := maps.Clone(rt.metadata)
+	rt.mu.Unlock()
+	begins, err := rt.begins.resolve(ctx, fetched, metadata, rt.engine.ruleOf)
 	if err != nil {
 		return nil, fmt.Errorf("deciding where partitions begin: %w", err)
 	}
 	_, generation := rt.client.GroupMetadata()
-	var assigned []Assigned
-	for topic, partitions := range begins {
-		for id, at := range partitions {
-			token := rt.openAt(topicPartition{topic, id}, at, generation)
-			assigned = append(assigned, Assigned{Topic: topic, Token: token})
-			if at.offset != unknownOffset {
-				fetched[topic][id] = kgo.NewOffset().At(at.offset).WithEpoch(at.epoch)
-			}
+	assigned := make([]Assigned, 0, len(begins))
+	for tp, at := range begins {
+		token := rt.openAt(tp, at, generation)
+		assigned = append(assigned, Assigned{Topic: tp.topic, Token: token})
+		if next := at.cursor(); next != unknownOffset {
+			fetched[tp.topic][tp.id] = kgo.NewOffset().At(next).WithEpoch(at.epoch)
 		}
 	}
 	rt.tellAssigned(assigned)
@@ -118,11 +119,6 @@ func (rt *Runtime) adjustOffsets(ctx context.Context, fetched map[string]map[int
 }
 
 func (rt *Runtime) openAt(tp topicPartition, at begin, generation int32) Token {
-	if at.instant.IsZero() {
-		rt.mu.Lock()
-		at.instant, _ = parseInstant(rt.metadata[tp])
-		rt.mu.Unlock()
-	}
 	p := rt.engine.open(tp, at, generation)
 	if at.lost > 0 {
 		rt.metrics.lost.WithLabelValues(tp.topic, tp.label()).Add(float64(at.lost))

@@ -133,8 +133,9 @@ func TestCrashRepeatsOnlyWhatWasNotCommitted(t *testing.T) {
 
 func TestFullWorkerStopsPollingAndStaysInTheGroup(t *testing.T) {
 	t.Parallel()
+	const tenants = 500
 	c := newCluster(t, 1)
-	c.produce(sequence(0, 2000, "a")...)
+	c.produce(spread(1, tenants, 1, 4)...)
 	release := make(chan struct{})
 	j := newJournal()
 	l := newLedger()
@@ -153,20 +154,100 @@ func TestFullWorkerStopsPollingAndStaysInTheGroup(t *testing.T) {
 	if err := beats.Wait(ctx, 60); err != nil {
 		t.Fatalf("waiting for heartbeats: %v", err)
 	}
-	if n := w.Depth([]byte("a")); n != 100 {
+	n := 0
+	for i := range tenants {
+		n += w.Depth(fmt.Appendf(nil, "tenant-%d", i))
+	}
+	if n != 100 {
 		t.Errorf("%d records in the worker, want the bound of 100", n)
 	}
 	if info := c.GroupInfo(group); len(info.Members) != 1 {
 		t.Errorf("the group has %d members", len(info.Members))
 	}
 	close(release)
-	j.waitFor(t, 2000)
+	j.waitFor(t, 4*tenants)
 	if err := w.stop(); err != nil {
 		t.Fatalf("Run: %v", err)
 	}
 	assertOrder(t, j.all())
-	if len(j.all()) != 2000 {
-		t.Errorf("%d handlings, want 2000", len(j.all()))
+	if len(j.all()) != 4*tenants {
+		t.Errorf("%d handlings, want %d", len(j.all()), 4*tenants)
+	}
+}
+
+func TestWhaleThatFillsItsLaneDoesNotHoldItsNeighboursBack(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	c.produce(sequence(0, 3000, "whale")...)
+	c.produce(sequence(0, 20, "a", "b", "c")...)
+	release := make(chan struct{})
+	j := newJournal()
+	l := newLedger()
+	cfg := l.watch(c.config())
+	cfg.MaxRecords, cfg.LaneRecords = 200, 32
+	w := c.start(cfg, func(ctx context.Context, r *consumer.Record) error {
+		if string(r.Tenant) == "whale" {
+			select {
+			case <-release:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return j.handle(ctx, r)
+	})
+	j.waitFor(t, 60) // all neighbours, while the whale's first record hangs
+	close(release)
+	j.waitFor(t, 3060)
+	l.waitCommitted(t, 0, 3060)
+	if err := w.stop(); err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	assertOrder(t, j.all())
+	if len(j.all()) != 3060 {
+		t.Errorf("%d handlings, want 3060", len(j.all()))
+	}
+}
+
+func TestParkedRecordBeforeManyCostsFewRepeatsAfterACrash(t *testing.T) {
+	t.Parallel()
+	const others, each = 20, 100
+	c := newCluster(t, 1)
+	c.produce(record(0, "bad", "1"), record(0, "bad", "2"))
+	c.produce(spread(1, others, 1, each)...)
+	j := newJournal()
+	h := func(ctx context.Context, r *consumer.Record) error {
+		if string(r.Tenant) == "bad" {
+			return consumer.Permanent(errors.New("cannot be handled"))
+		}
+		return j.handle(ctx, r)
+	}
+	for crash := range 2 { // the second one during the recovery from the first
+		l := newLedger()
+		w := c.start(l.watch(c.config()), h)
+		if crash == 0 {
+			j.waitFor(t, others*each)
+			c.waitFrontier(t, 0, 2+others*each, 1) // while the offset stays at 0
+		} else {
+			l.waitAssigned(t, 1)
+		}
+		w.kill()
+	}
+	before := len(j.all())
+	c.produce(spread(1, others, each+1, 5)...)
+	l := newLedger()
+	w := c.start(l.watch(c.config()), h)
+	j.waitFor(t, others*(each+5))
+	repeats := len(j.all()) - before - others*5
+	if repeats != 0 {
+		t.Errorf("%d repeats, want none: all was committed before the crash", repeats)
+	}
+	assertOrder(t, j.all())
+	c.eventually(t, "the lane that was parked before the crashes", func() bool { return w.Resume([]byte("bad")) == 1 })
+	if err := w.stop(); err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	if got := c.committed(0); got != 0 {
+		t.Errorf("committed %d past the parked record", got)
 	}
 }
 

@@ -12,9 +12,11 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
 	"github.com/tenantlane/tenantlane/consumer"
+	"github.com/tenantlane/tenantlane/consumer/offset"
 )
 
 func TestMain(m *testing.M) {
@@ -104,6 +106,34 @@ func (c *cluster) committed(partition int32) int64 {
 		return -1
 	}
 	return commit.Offset
+}
+
+// waitFrontier waits until a partition's commit says that all below a frontier
+// is done but for so many lanes.
+func (c *cluster) waitFrontier(t *testing.T, partition int32, frontier int64, lanes int) {
+	t.Helper()
+	c.eventually(t, fmt.Sprintf("a commit with frontier %d and %d lanes", frontier, lanes), func() bool {
+		info := c.GroupInfo(group)
+		if info == nil {
+			return false
+		}
+		said, why := offset.Decode(info.Commits[topic][partition].Metadata)
+		return why == offset.Valid && said.Frontier >= frontier && len(said.Lanes) == lanes
+	})
+}
+
+// eventually looks for ok again at each heartbeat of the group.
+func (c *cluster) eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	beats := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Observe: true, Count: -1})
+	defer beats.Remove()
+	for n := 1; !ok(); n++ {
+		if err := beats.Wait(ctx, n); err != nil {
+			t.Fatalf("waiting for %s: %v", what, err)
+		}
+	}
 }
 
 // ledger notes what a worker was given and what it committed.

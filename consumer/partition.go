@@ -27,25 +27,45 @@ type partition struct {
 	lanes   *lane.Partition[entry]
 	gone    atomic.Bool // taken away: what is still in hand counts for nothing
 
+	identity offset.Identity // what the metadata of its commits is about
+	limit    offset.Limit    // of that metadata; Chars 0: none
+
 	progress  *offset.Tracker // nil until it is known where the partition begins
-	end       int64           // high watermark, as of the last fetch; unknownOffset before
-	committed int64           // last acknowledged offset, or unknownOffset
-	stopped   error           // why nothing more is admitted
-	held      int64           // bytes that its records keep in memory
-	handled   uint64          // records done
+	metadata  string          // of the last acknowledged commit
+	rereads   rereads
+	end       int64  // high watermark, as of the last fetch; unknownOffset before
+	committed int64  // last acknowledged offset, or unknownOffset
+	stopped   error  // why nothing more is admitted
+	held      int64  // bytes that its records keep in memory
+	handled   uint64 // records done
 }
 
-// commit is what is to be committed of p now; false while that is unknown.
-func (p *partition) commit(sched *lane.Scheduler[entry]) (offset.Commit, bool) {
+// commit is what is to be committed of p now, in a request with so many
+// partitions; false while that is unknown.
+func (p *partition) commit(sched *lane.Scheduler[entry], partitions int) (offset.Commit, bool) {
 	if p.progress == nil {
 		return offset.Commit{}, false
 	}
-	limit := offset.Limit{}
+	limit, id := p.limit, p.identity
+	if limit.Chars > 0 {
+		limit.Chars = offset.CharsFor(limit.Chars, partitions)
+	} else {
+		id.Fingerprint = 0 // nothing is to be named
+	}
 	var behind []offset.Lane
 	for _, b := range sched.Behind(p.lanes, limit.Want(), nil) {
 		behind = append(behind, offset.Lane(b))
 	}
-	return p.progress.Commit(offset.Identity{}, behind, limit), true
+	return p.progress.Commit(id, behind, limit), true
+}
+
+// names is how many lanes a commit of p can name for sure.
+func (p *partition) names() int {
+	const fixed, each = 160, 10 // characters, at most
+	if p.identity.Fingerprint == 0 {
+		return 0
+	}
+	return max(p.limit.Chars-fixed, 0) / each
 }
 
 // entry is a record in a lane. Until it is copied it pins the fetch that it

@@ -22,13 +22,16 @@ func (rt *Runtime) poll(ctx context.Context) {
 	defer cancel()
 	defer context.AfterFunc(rt.hurry, cancel)()
 	var a admission
+	paused := make(map[topicPartition]bool)
 	for ctx.Err() == nil {
 		rt.polled.Store(time.Now().UnixNano())
+		rt.attend(paused)
 		free := rt.engine.free()
 		if free == 0 {
 			select {
 			case <-ctx.Done():
 			case <-rt.engine.room:
+			case <-rt.engine.attention:
 			}
 			continue
 		}
@@ -38,6 +41,36 @@ func (rt *Runtime) poll(ctx context.Context) {
 		}
 		if errs > 0 && records == 0 {
 			pause(ctx, pollPause)
+		}
+	}
+}
+
+// attend sends the cursor back where a checkpoint was of another log, and lets
+// it wait where a lane is too far behind it. A pause outlives an assignment in
+// the client, so one that is not wanted any more is taken back.
+func (rt *Runtime) attend(paused map[topicPartition]bool) {
+	if back := rt.engine.takeRewinds(); len(back) > 0 {
+		offsets := make(map[string]map[int32]kgo.EpochOffset)
+		for tp, at := range back {
+			if offsets[tp.topic] == nil {
+				offsets[tp.topic] = make(map[int32]kgo.EpochOffset)
+			}
+			offsets[tp.topic][tp.id] = kgo.EpochOffset{Epoch: -1, Offset: at}
+		}
+		rt.client.SetOffsets(offsets)
+	}
+	far := rt.engine.far()
+	for tp := range far {
+		if !paused[tp] {
+			paused[tp] = true
+			rt.log.Warn("a lane is too far behind: its partition is not read on", zap.String("topic", tp.topic), zap.Int32("partition", tp.id))
+			rt.client.PauseFetchPartitions(map[string][]int32{tp.topic: {tp.id}})
+		}
+	}
+	for tp := range paused {
+		if !far[tp] {
+			delete(paused, tp)
+			rt.client.ResumeFetchPartitions(map[string][]int32{tp.topic: {tp.id}})
 		}
 	}
 }

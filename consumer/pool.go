@@ -53,11 +53,10 @@ func (e *engine) endWorker(w *worker) {
 func (e *engine) bury(w *worker) {
 	e.mu.Lock()
 	now := e.now()
-	if n := len(w.results); n > 0 {
-		r := &w.results[n-1]
-		r.outcome = outcome{verdict: verdictRetry, err: errGoexit}
-		r.busy = now - time.Duration(w.since.Load())
-	}
+	r := &w.results[w.ran]
+	r.outcome = outcome{verdict: verdictRetry, err: errGoexit}
+	r.busy = now - time.Duration(w.since.Load())
+	w.ran++
 	n := len(w.batch.Grants)
 	for i := min(int(w.claimed.Swap(int32(n))), n); i < n; i++ {
 		if !e.sched.Release(&w.batch.Grants[i], lane.Result{}, now) {

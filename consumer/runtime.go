@@ -14,6 +14,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/plugin/kzap"
 	"go.uber.org/zap"
+
+	"github.com/tenantlane/tenantlane/consumer/offset"
+	"github.com/tenantlane/tenantlane/consumer/refetch"
 )
 
 const (
@@ -88,6 +91,9 @@ func New(cfg Config, h Handler) (*Runtime, error) {
 	if err := kgo.ValidateOpts(rt.clientOpts()...); err != nil {
 		return nil, fmt.Errorf("consumer.Config: KafkaOpts: %w", err)
 	}
+	if err := kgo.ValidateOpts(rt.rereadOpts()...); err != nil {
+		return nil, fmt.Errorf("consumer.Config: KafkaOpts must not hold options of a group: %w", err)
+	}
 	return rt, rt.register()
 }
 
@@ -116,6 +122,41 @@ func (rt *Runtime) clientOpts() []kgo.Opt {
 	})
 }
 
+// rereadOpts are those of the client that reads again.
+func (rt *Runtime) rereadOpts() []kgo.Opt {
+	return slices.Concat([]kgo.Opt{
+		kgo.WithLogger(kzap.New(rt.log.Named("reread"), kzap.Level(kgo.LogLevelWarn))),
+	}, rt.cfg.KafkaOpts)
+}
+
+// readCommitted says whether KafkaOpts ask for that isolation level.
+func (rt *Runtime) readCommitted() bool {
+	level, ok := rt.client.OptValue(kgo.FetchIsolationLevel).(int8)
+	return ok && level == 1
+}
+
+// wakePoll ends a poll under way when the loop has something else to do.
+func (rt *Runtime) wakePoll(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-rt.engine.attention:
+			rt.barrier.interrupt()
+		}
+	}
+}
+
+// ignoredMetadata notes that a commit's metadata does not count.
+func (rt *Runtime) ignoredMetadata(tp topicPartition, why offset.Reason) {
+	if why == offset.Empty {
+		return
+	}
+	rt.metrics.ignored.WithLabelValues(why.String()).Inc()
+	rt.log.Info("the metadata of a commit is ignored", zap.String("topic", tp.topic), zap.Int32("partition", tp.id),
+		zap.Stringer("reason", why))
+}
+
 // Run consumes until ctx ends. Then it drains: what is in the worker is
 // handled, within Config.DrainTimeout, progress is committed, and the group is
 // left. StopNow cuts that short. It returns nil after a stop that was asked
@@ -132,9 +173,14 @@ func (rt *Runtime) Run(ctx context.Context) error {
 		return fmt.Errorf("making the Kafka client: %w", err)
 	}
 	rt.client = client
-	rt.begins = newBeginnings(kadm.NewClient(client), &rt.cfg)
+	rt.begins = newBeginnings(kadm.NewClient(client), &rt.cfg, rt.ignoredMetadata)
 	close(rt.connected)
-	if err := rt.check(ctx); err != nil {
+	again, err := refetch.New(rt.readCommitted(), rt.rereadOpts()...)
+	if err == nil {
+		defer again.Close()
+		err = rt.check(ctx)
+	}
+	if err != nil {
 		rt.stopped.Store(true)
 		rt.leave()
 		if ctx.Err() != nil {
@@ -147,6 +193,10 @@ func (rt *Runtime) Run(ctx context.Context) error {
 	group.Go(func() { rt.engine.clock(background) })
 	group.Go(func() { rt.commitLoop(background) })
 	group.Go(func() { rt.followTable(background) })
+	for range rereaders {
+		group.Go(func() { rt.engine.reread(background, again) })
+	}
+	group.Go(func() { rt.wakePoll(background) })
 	handlers, endHandlers := context.WithCancel(rt.hurry)
 	rt.engine.start(handlers)
 	rt.poll(ctx)
@@ -185,7 +235,7 @@ func (rt *Runtime) check(ctx context.Context) error {
 func (rt *Runtime) drainAll(endHandlers context.CancelFunc) error {
 	ctx, cancel := rt.drainContext()
 	defer cancel()
-	rt.engine.drain(ctx, rt.engine.owned(nil), 0)
+	rt.engine.drain(ctx, rt.engine.owned(nil))
 	if n := rt.engine.left(); n > 0 {
 		rt.log.Warn("stopping with records unfinished: they will be handled again", zap.Int("records", n))
 	}

@@ -63,9 +63,9 @@ func (e *engine) grant(w *worker) bool {
 	for i := range w.batch.Grants {
 		w.parts = append(w.parts, e.byLanes[w.batch.Grants[i].Partition()])
 	}
-	w.results = w.results[:0]
+	w.results = append(w.results[:0], make([]result, n)...)
 	w.claimed.Store(0)
-	w.running, w.upTo = true, n
+	w.running, w.upTo, w.settled, w.ran = true, n, 0, 0
 	w.part.Store(w.parts[0])
 	w.early = append(w.early[:0], make([]int, n)...)
 	w.begin(now, &result{}) // the clock may look before the first handling begins
@@ -78,8 +78,22 @@ func (e *engine) grant(w *worker) bool {
 // settle notes what became of w's grants.
 func (e *engine) settle(w *worker) (todo []func()) {
 	w.running = false
+	todo = e.settleUpTo(w, min(w.ran, w.upTo))
+	e.signalRoom()
+	if e.draining > 0 {
+		e.signalChanged()
+	}
+	if len(e.behind) > 0 {
+		e.signalHungry()
+	}
+	return todo
+}
+
+// settleUpTo settles the grants below n that are not settled yet.
+func (e *engine) settleUpTo(w *worker, n int) (todo []func()) {
 	now := e.now()
-	for i := range min(len(w.results), w.upTo) {
+	for ; w.settled < n; w.settled++ {
+		i := w.settled
 		g, p, r := &w.batch.Grants[i], w.parts[i], &w.results[i]
 		items := g.Items
 		res, after := e.judgeGrant(g, p, r)
@@ -93,10 +107,6 @@ func (e *engine) settle(w *worker) (todo []func()) {
 			todo = append(todo, after)
 		}
 	}
-	e.signalRoom()
-	if e.draining > 0 {
-		e.signalChanged()
-	}
 	return todo
 }
 
@@ -108,15 +118,16 @@ func (e *engine) finished(p *partition, items []lane.Item[entry], from, to int) 
 	}
 }
 
-// harvest settles what workers have done of grants that they still hold, so
-// that a commit is no older than its snapshot, also behind a hanging handler.
-func (e *engine) harvest() {
+// harvest settles what workers have done of what they still hold, so that a
+// commit is no older than its snapshot, also behind a handler that hangs.
+func (e *engine) harvest() (todo []func()) {
 	for w := range e.workers {
 		if !w.running {
 			continue
 		}
-		done := w.done.Load()
+		done := w.done.Load() // the results of the grants before it were written earlier
 		i, n := int(done>>32), int(done&(1<<32-1))
+		todo = append(todo, e.settleUpTo(w, min(i, w.upTo))...)
 		g := &w.batch.Grants[i]
 		if k := e.sched.Report(g, n); k > 0 {
 			e.finished(w.parts[i], g.Items, w.early[i], w.early[i]+k)
@@ -124,6 +135,7 @@ func (e *engine) harvest() {
 		}
 	}
 	e.signalRoom()
+	return todo
 }
 
 // forget drops a closed partition once nothing of it is in hand.

@@ -34,7 +34,8 @@ type worker struct {
 
 	batch   lane.Batch[entry]
 	parts   []*partition // of batch.Grants
-	results []result     // of the grants that were run
+	results []result     // of batch.Grants; those below ran are filled in
+	ran     int          // grants run
 	record  Record
 
 	claimed atomic.Int32                   // grants begun, or given back
@@ -46,6 +47,7 @@ type worker struct {
 	// guarded by engine.mu:
 	running bool          // between taking and settling
 	upTo    int           // grants from here on were given back
+	settled int           // grants below were settled while a later one ran
 	early   []int         // of each grant: records settled before it was released
 	late    time.Duration // since, of the handling whose deadline has passed
 	stuck   bool          // its slot was given back; it ends when it settles
@@ -76,8 +78,9 @@ func (w *worker) run() {
 			if i >= len(w.batch.Grants) {
 				break
 			}
-			w.results = append(w.results, result{index: i})
+			w.results[i].index = i
 			w.runGrant(&w.batch.Grants[i], w.parts[i], &w.results[i])
+			w.ran = i + 1
 		}
 		w.since.Store(0)
 	}
