@@ -9,8 +9,10 @@ TOOLS := $(CURDIR)/.cache/bin
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 
-# The race detector needs a C compiler; without one the tests run without it.
-RACE ?= $(shell test "$$($(GO) env CGO_ENABLED)" = 1 && command -v "$$($(GO) env CC)" >/dev/null && echo -race)
+# The race detector and librdkafka need a C compiler; without one the tests
+# run without them.
+CGO := $(shell test "$$($(GO) env CGO_ENABLED)" = 1 && command -v "$$($(GO) env CC)" >/dev/null && echo yes)
+RACE ?= $(if $(CGO),-race)
 FUZZTIME ?= 10s
 SOAK_ROUNDS ?= 10
 SOAK_CHECKS ?= 20000
@@ -39,6 +41,11 @@ unit: ## run the tests that need nothing but Go
 integration: ## run the integration suite on the embedded broker and on a real Kafka
 	cd integration/kafka && $(GO) test $(RACE)
 	cd integration && $(GO) test $(RACE) -timeout 15m
+ifeq ($(CGO),yes)
+	cd integration/clients && $(GO) test
+else
+	@echo "no C compiler: topics of the Java, sarama and librdkafka clients are not tested"
+endif
 
 .PHONY: race
 race: ## run the tests that need nothing but Go with the race detector, several times
