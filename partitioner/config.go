@@ -31,10 +31,10 @@ const (
 	// DefaultMaxBytes is what all tenants together may have in flight when
 	// neither the config nor the client says.
 	DefaultMaxBytes = 256 << 20
-	// DefaultTenantBytes is what one tenant may have in flight: two full
-	// batches. More would not make it faster, since one batch is on its way
-	// while the other fills, and whoever shares its partition waits behind it.
-	DefaultTenantBytes = 2 << 20
+	// DefaultTenantBytes is what one tenant may have in flight: a full batch.
+	// Whoever shares its partition waits behind that, and more of it would
+	// hardly make the tenant faster.
+	DefaultTenantBytes = 1 << 20
 	// DefaultPartitionWait is how long a record waits for a new partition.
 	DefaultPartitionWait = 10 * time.Second
 )

@@ -120,13 +120,33 @@ func makeGroups(ctx context.Context, cfg LagConfig, topic string) (forget func()
 	for i := range names {
 		names[i] = fmt.Sprintf("%s-%d", topic, i)
 		g.Go(func() error {
-			if err := admin.CommitAllOffsets(gctx, names[i], commits); err != nil {
+			err := retry(gctx, func() error { return admin.CommitAllOffsets(gctx, names[i], commits) })
+			if err != nil {
 				return fmt.Errorf("commit of group %s: %w", names[i], err)
 			}
 			return nil
 		})
 	}
 	return forget, g.Wait()
+}
+
+// retry gives a cluster half a minute to know a topic that was just made.
+func retry(ctx context.Context, try func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
 }
 
 // traffic counts what a client sends and receives.
@@ -156,7 +176,7 @@ func measureLag(ctx context.Context, cfg LagConfig, name string) (LagReport, err
 	if err != nil {
 		return LagReport{}, err
 	}
-	const warm = 2 // the first rounds open connections and ask for the past
+	const warm = 4 // the first rounds open connections and ask for the past
 	report := LagReport{Groups: cfg.Groups, Partitions: cfg.Partitions}
 	var sample, decide, cpu, requests, bytes []float64
 	var heap runtime.MemStats
@@ -164,13 +184,13 @@ func measureLag(ctx context.Context, cfg LagConfig, name string) (LagReport, err
 	err = w.Look(ctx, warm+cfg.Rounds, func(r lagwatch.Round) {
 		now := processTime()
 		if n++; n > warm {
+			report.Unknown += r.Evaluation.Unknown
 			sample = append(sample, r.Sampling.Seconds()*1000)
 			decide = append(decide, r.Deciding.Seconds()*1000)
 			cpu = append(cpu, (now - cpuAt).Seconds())
 			requests = append(requests, float64(seen.requests.Load()))
 			bytes = append(bytes, float64(seen.bytes.Load()))
 		}
-		report.Unknown += r.Evaluation.Unknown
 		report.Series = 0
 		for i := range r.Evaluation.Groups {
 			report.Series += len(r.Evaluation.Groups[i].Partitions)

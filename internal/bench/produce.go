@@ -106,7 +106,7 @@ func Produce(ctx context.Context, cfg ProduceConfig) (report ProduceReport, err 
 		return ProduceReport{}, fmt.Errorf("bench produce: %w", err)
 	}
 	topic := "tenantlane-bench-" + strconv.FormatUint(rand.Uint64(), 36)
-	remove, err := makeTopic(ctx, cfg, topic)
+	remove, err := makeTopic(ctx, cfg, -1, topic)
 	if err != nil {
 		return ProduceReport{}, fmt.Errorf("bench produce: %w", err)
 	}
@@ -127,13 +127,13 @@ func Produce(ctx context.Context, cfg ProduceConfig) (report ProduceReport, err 
 	return produceReport(cfg, sides[0], sides[1], sides[2]), nil
 }
 
-func makeTopic(ctx context.Context, cfg ProduceConfig, topic string) (remove func() error, err error) {
+func makeTopic(ctx context.Context, cfg ProduceConfig, replicas int16, topic string) (remove func() error, err error) {
 	client, err := kgo.NewClient(cfg.KafkaOpts...)
 	if err != nil {
 		return nil, err
 	}
 	admin := kadm.NewClient(client)
-	if _, err := admin.CreateTopic(ctx, cfg.Partitions, -1, nil, topic); err != nil {
+	if _, err := admin.CreateTopic(ctx, cfg.Partitions, replicas, nil, topic); err != nil {
 		client.Close()
 		return nil, fmt.Errorf("create topic %s: %w", topic, err)
 	}

@@ -103,7 +103,7 @@ func BenchmarkProduce(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	report, err := Produce(b.Context(), ProduceConfig{KafkaOpts: []kgo.Opt{kgo.SeedBrokers(broker.Addrs()...)}, Population: people, Records: 100_000, Runs: 3})
+	report, err := Produce(b.Context(), ProduceConfig{KafkaOpts: []kgo.Opt{kgo.SeedBrokers(broker.Addrs()...)}, Population: people, Records: 300_000, Runs: 5})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -81,11 +81,16 @@ func BenchmarkRoute(b *testing.B) {
 	}
 }
 
-func benchTenants() []string {
+func benchPopulation() load.Population {
 	population, err := load.DefaultPopulation()
 	if err != nil {
 		panic(err)
 	}
+	return population
+}
+
+func benchTenants() []string {
+	population := benchPopulation()
 	names := make([]string, len(population.Tenants))
 	for i, t := range population.Tenants {
 		names[i] = t.Tenant
