@@ -14,7 +14,7 @@ type settingLine struct {
 }
 
 func newConfigCommand(e *env) *cobra.Command {
-	return group(e, "config", "Look at the configuration", newConfigPrintCommand(e))
+	return group("config", "Look at the configuration", newConfigPrintCommand(e))
 }
 
 func newConfigPrintCommand(e *env) *cobra.Command {

@@ -17,7 +17,7 @@ import (
 
 // serveMetrics serves /metrics and /-/healthy until stop is called. Without an
 // address it serves nothing and the Registerer is nil.
-func serveMetrics(address string, log *zap.Logger) (metrics prometheus.Registerer, stop func() error, err error) {
+func serveMetrics(ctx context.Context, address string, log *zap.Logger) (metrics prometheus.Registerer, stop func() error, err error) {
 	if address == "" {
 		return nil, func() error { return nil }, nil
 	}
@@ -39,19 +39,19 @@ func serveMetrics(address string, log *zap.Logger) (metrics prometheus.Registere
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 	log.Info("serving metrics", zap.String("address", listener.Addr().String()))
-	return registry, runServer(server, listener), nil
+	return registry, runServer(ctx, server, listener), nil
 }
 
 // runServer serves until the returned function is called, which gives answers
 // that are under way a second.
-func runServer(server *http.Server, listener net.Listener) (stop func() error) {
+func runServer(ctx context.Context, server *http.Server, listener net.Listener) (stop func() error) {
 	var serving sync.WaitGroup
 	var served error
 	serving.Go(func() { served = server.Serve(listener) })
 	return func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		if server.Shutdown(ctx) != nil {
+		if server.Shutdown(bounded) != nil {
 			_ = server.Close() // an answer that takes longer is cut
 		}
 		serving.Wait()

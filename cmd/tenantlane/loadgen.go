@@ -147,7 +147,7 @@ func (f *loadgenFlags) validate() error {
 
 // loadgen checks everything that can be wrong before it produces anything.
 func (e *env) loadgen(ctx context.Context, f *loadgenFlags) (err error) {
-	if err := f.validate(); err != nil {
+	if err = f.validate(); err != nil {
 		return err
 	}
 	population, err := f.population()
@@ -165,7 +165,7 @@ func (e *env) loadgen(ctx context.Context, f *loadgenFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeTable()) }()
 	recorder := &load.Recorder{Topic: f.topic, Producer: "loadgen-" + strings.ToLower(rand.Text()[:8]), Size: f.size, Table: source}
-	if err := recorder.CheckTenants(population); err != nil {
+	if err = recorder.CheckTenants(population); err != nil {
 		return usagef("%w", err)
 	}
 	mix, err := load.NewMix(e.stayHere(population, f, source), f.count, bursts, f.seed)
@@ -225,10 +225,10 @@ func (e *env) produceMix(ctx context.Context, f *loadgenFlags, recorder *load.Re
 		return err
 	}
 	defer client.Close()
-	if _, err := topicPartitions(ctx, client, f.topic); err != nil {
+	if _, err = topicPartitions(ctx, client, f.topic); err != nil {
 		return err
 	}
-	if err := partitioner.CheckTopics(ctx, client, source.Table()); err != nil {
+	if err = partitioner.CheckTopics(ctx, client, source.Table()); err != nil {
 		return err
 	}
 	producer, err := partitioner.NewProducer(client, source, partitioner.ProducerConfig{Logger: log})
@@ -243,13 +243,13 @@ func (e *env) produceMix(ctx context.Context, f *loadgenFlags, recorder *load.Re
 	generator := load.Generator{Producer: producer, Recorder: recorder, Rate: f.rate, Acknowledged: acks.Acknowledged, Progress: bar.set}
 	result, err := generator.Run(ctx, mix)
 	bar.end()
-	err = errors.Join(err, closeProducer(producer), closeLog())
+	err = errors.Join(err, closeProducer(ctx, producer), closeLog())
 	return e.reportLoad(f, recorder.Producer, result, err)
 }
 
 // closeProducer does not wait again for what Run has already waited for.
-func closeProducer(producer *partitioner.Producer) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+func closeProducer(ctx context.Context, producer *partitioner.Producer) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	return producer.Close(ctx)
 }

@@ -24,7 +24,7 @@ import (
 )
 
 func newPlanCommand(e *env) *cobra.Command {
-	return group(e, "plan", "Work out sizes, whales and growth before anything moves",
+	return group("plan", "Work out sizes, whales and growth before anything moves",
 		newPlanSizeCommand(e), newPlanWhalesCommand(e), newPlanGrowthCommand(e), newPlanHashCommand(e))
 }
 

@@ -9,7 +9,7 @@ import (
 
 // newRootCommand is the whole tree of commands. Each lives in its own file.
 func newRootCommand(e *env) *cobra.Command {
-	root := group(e, "tenantlane", "Tenant lanes on Kafka",
+	root := group("tenantlane", "Tenant lanes on Kafka",
 		newDemoCommand(e),
 		newRouteCommand(e),
 		newPlanCommand(e),
@@ -20,7 +20,7 @@ func newRootCommand(e *env) *cobra.Command {
 		newWorkerCommand(e),
 		newVerifyCommand(e),
 		newLagwatchCommand(e),
-		group(e, "topic", "Make topics", newTopicCreateCommand(e)),
+		group("topic", "Make topics", newTopicCreateCommand(e)),
 		newConfigCommand(e),
 		newVersionCommand(e),
 		newCompletionCommand(e),
@@ -47,7 +47,7 @@ const groupAnnotation = "tenantlane/group"
 
 // group makes a command that only holds sub-commands: without one, or with an
 // unknown one, it is a usage error that lists them.
-func group(e *env, name, short string, children ...*cobra.Command) *cobra.Command {
+func group(name, short string, children ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.ArbitraryArgs, Annotations: map[string]string{groupAnnotation: "true"}}
 	cmd.AddCommand(children...)
 	cmd.SuggestionsMinimumDistance = 2

@@ -13,7 +13,7 @@ import (
 // the exit code. Canceling ctx is an interrupt.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := &env{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.LookupEnv}
-	root := newRootCommand(e)
+	root := newRootCommand(e) //nolint:contextcheck // cobra hands ctx to the command that runs
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	code := exitCode(ctx, cmd, e.started, err)

@@ -15,13 +15,13 @@ import (
 )
 
 func newTableCommand(e *env) *cobra.Command {
-	return group(e, "table", "Make, read and change the routing table",
+	return group("table", "Make, read and change the routing table",
 		newTableInitCommand(e), newTableCheckCommand(e), newTableGetCommand(e), newTableSetCommand(e), newTableUnsetCommand(e),
 		newTableDiffCommand(e), newTablePushCommand(e), newTableVerifyCommand(e), newTableHistoryCommand(e), newTableRollbackCommand(e), newTablePruneCommand(e))
 }
 
 func newTenantCommand(e *env) *cobra.Command {
-	return group(e, "tenant", "Act on one tenant everywhere", newTenantForgetCommand(e))
+	return group("tenant", "Act on one tenant everywhere", newTenantForgetCommand(e))
 }
 
 // changeFlags is what a command needs that changes a table.

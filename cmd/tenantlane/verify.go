@@ -130,7 +130,7 @@ func (e *env) readTopic(ctx context.Context, f *verifyFlags, checker *check.Chec
 		return err
 	}
 	defer client.Close()
-	if _, err := topicPartitions(ctx, client, f.topic); err != nil {
+	if _, err = topicPartitions(ctx, client, f.topic); err != nil {
 		return err
 	}
 	bar := e.newProgress("records read", 0)

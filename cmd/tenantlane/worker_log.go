@@ -34,7 +34,7 @@ func endLine(file *os.File) error {
 		return err
 	}
 	last := make([]byte, 1)
-	if _, err := file.ReadAt(last, info.Size()-1); err != nil || last[0] == '\n' {
+	if _, err = file.ReadAt(last, info.Size()-1); err != nil || last[0] == '\n' {
 		return err
 	}
 	_, err = file.WriteString("\n")

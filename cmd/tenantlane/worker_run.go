@@ -17,7 +17,7 @@ import (
 
 // work checks what can be wrong before it joins the group.
 func (e *env) work(ctx context.Context, f *workerFlags) (err error) {
-	if err := f.validate(); err != nil {
+	if err = f.validate(); err != nil {
 		return err
 	}
 	target, closeTarget, err := f.target.handler(f.concurrency)
@@ -26,7 +26,7 @@ func (e *env) work(ctx context.Context, f *workerFlags) (err error) {
 	}
 	defer closeTarget()
 	log := f.logs.logger(e)
-	metrics, stopServer, err := serveMetrics(f.listen, log)
+	metrics, stopServer, err := serveMetrics(ctx, f.listen, log)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (f *workerFlags) consumer(ctx context.Context, log *zap.Logger, metrics pro
 		topics = append(topics, f.policy.deadLetterTopic(f.topic))
 	}
 	for _, topic := range topics {
-		if _, err := topicPartitions(ctx, client, topic); err != nil {
+		if _, err = topicPartitions(ctx, client, topic); err != nil {
 			return cfg, nil, err
 		}
 	}
@@ -83,7 +83,7 @@ func (f *workerFlags) consumer(ctx context.Context, log *zap.Logger, metrics pro
 	if f.start == "latest" {
 		cfg.Start = consumer.StartLatest
 	}
-	if err := f.policy.apply(&cfg); err != nil {
+	if err = f.policy.apply(&cfg); err != nil {
 		return cfg, nil, err
 	}
 	closeTable, err = f.openTable(ctx, client, log, &cfg)

@@ -55,12 +55,12 @@ func (t *workerTarget) handler(concurrency int) (h consumer.Handler, closeTarget
 	closeTarget = func() {}
 	switch {
 	case t.url != "":
-		post, err := deliver.NewHTTP(deliver.HTTPConfig{
+		post, failed := deliver.NewHTTP(deliver.HTTPConfig{
 			URL: t.url, Timeout: t.timeout, Connections: concurrency,
 			Rejected: map[string]deliver.Rejected{"retry": deliver.RejectedRetry, "skip": deliver.RejectedSkip}[t.rejected],
 		})
-		if err != nil {
-			return nil, nil, usagef("--url: %w", err)
+		if failed != nil {
+			return nil, nil, usagef("--url: %w", failed)
 		}
 		return post.Handle, post.Close, nil
 	case t.exec != "":

@@ -44,20 +44,6 @@ func (r ranges) at(x uint64) int {
 	return i
 }
 
-func (r ranges) contains(x uint64) bool {
-	i := r.at(x)
-	return i < len(r) && r[i].low <= x
-}
-
-// count is how many numbers are in the set.
-func (r ranges) count() uint64 {
-	var n uint64
-	for _, s := range r {
-		n += s.high - s.low + 1
-	}
-	return n
-}
-
 // missing is how many numbers of r are not in other, and the lowest of them.
 func (r ranges) missing(other ranges) (n, lowest uint64) {
 	note := func(low, high uint64) {

@@ -236,7 +236,7 @@ func TestThePagerKeepsEachPageOnce(t *testing.T) {
 		t.Errorf("told %d times, want once for the begin and once for the end", n)
 	}
 	http.DefaultClient.CloseIdleConnections()
-	if err := p.close(); err != nil {
+	if err := p.close(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

@@ -109,13 +109,13 @@ func (p *play) run(ctx context.Context) (report *Report, err error) {
 	if p.pager, err = newPager(p.paged); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.pager.close()) }()
-	if err := p.openProducer(); err != nil {
+	defer func() { err = errors.Join(err, p.pager.close(ctx)) }()
+	if err = p.openProducer(); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.closeProducer()) }()
+	defer func() { err = errors.Join(err, p.closeProducer(ctx)) }()
 	defer func() { err = errors.Join(err, p.crew.dismiss(ctx)) }()
-	if err := p.hireAll(ctx); err != nil {
+	if err = p.hireAll(ctx); err != nil {
 		return nil, err
 	}
 	stopWatch, err := p.watch(ctx)
@@ -163,9 +163,9 @@ func (p *play) openProducer() error {
 	return nil
 }
 
-func (p *play) closeProducer() error {
+func (p *play) closeProducer(ctx context.Context) error {
 	defer p.client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return p.producer.Close(ctx)
 }

@@ -66,7 +66,7 @@ func newStage(ctx context.Context, name string, cfg Config) (*stage, error) {
 func (s *stage) makeTopic(ctx context.Context, partitions int32) error {
 	ctx, cancel := context.WithTimeout(ctx, topicSettle)
 	defer cancel()
-	if _, err := s.admin.CreateTopic(ctx, partitions, -1, map[string]*string{"message.timestamp.type": kadm.StringPtr("LogAppendTime")}, s.name); err != nil {
+	if _, err := s.admin.CreateTopic(ctx, partitions, -1, map[string]*string{"message.timestamp.type": new("LogAppendTime")}, s.name); err != nil {
 		return fmt.Errorf("creating topic %s: %w", s.name, err)
 	}
 	tick := time.NewTicker(50 * time.Millisecond)

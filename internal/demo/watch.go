@@ -81,21 +81,8 @@ func (p *pager) keep(alert notify.WebhookAlert) bool {
 	return true
 }
 
-// pages are the alerts that fired, in the order of their delivery.
-func (p *pager) pages() []notify.WebhookAlert {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var fired []notify.WebhookAlert
-	for _, alert := range p.seen {
-		if alert.Status == "firing" {
-			fired = append(fired, alert)
-		}
-	}
-	return fired
-}
-
-func (p *pager) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+func (p *pager) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	err := p.server.Shutdown(ctx)
 	p.serving.Wait()
