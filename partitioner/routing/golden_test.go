@@ -61,9 +61,9 @@ func TestRecordsOfThenAreRead(t *testing.T) {
 	var records []routing.Record
 	for line := range strings.Lines(string(text)) {
 		quoted, value, some := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		key, err := strconv.Unquote(quoted)
-		if err != nil {
-			t.Fatal(err)
+		key, notQuoted := strconv.Unquote(quoted)
+		if notQuoted != nil {
+			t.Fatal(notQuoted)
 		}
 		r := routing.Record{Key: []byte(key)}
 		if some {

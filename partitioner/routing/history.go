@@ -116,7 +116,7 @@ func orNull(value []byte) json.RawMessage {
 func ReadHistory(r Record) (History, error) {
 	h, err := decode(r.Value, func(v *historyValue) (History, error) { return v.history(), nil })
 	if err != nil {
-		return History{}, recordError(r.Key, err)
+		return History{}, recordError(string(r.Key), err)
 	}
 	return h, nil
 }
@@ -149,7 +149,7 @@ func unlessNull(value json.RawMessage) []byte {
 func Revert(current *Table, newestFirst []EntryChange, revision uint64) (*Table, error) {
 	changes := map[string]change{}
 	for _, c := range newestFirst {
-		changes[string(c.Key)] = readChange(Record{Key: c.Key, Value: c.Before})
+		changes[string(c.Key)] = readChange(string(c.Key), c.Before)
 	}
 	d := &draft{from: current, touched: map[string]*parts{}, removed: map[string]bool{}}
 	if err := d.replay(changes); err != nil {

@@ -81,3 +81,42 @@ func TestSlotWithoutDivisionEqualsTheRemainder(t *testing.T) {
 		}
 	})
 }
+
+// checkScan holds the quick reader of placements to encoding/json.
+func checkScan(t interface{ Fatalf(string, ...any) }, value []byte, mustScan bool) {
+	slow, err := decode(value, func(v *placementValue) (Placement, error) { return v.placement() })
+	fast, ok := scanPlacement(value)
+	if mustScan && !ok {
+		t.Fatalf("%s was not scanned", value)
+	}
+	if ok && (err != nil || !slow.equal(fast)) {
+		t.Fatalf("%s scans to %+v, JSON says %+v, %v", value, fast, slow, err)
+	}
+}
+
+func FuzzScanPlacement(f *testing.F) {
+	f.Add([]byte(`{"v":1,"partitions":[0,31],"spread":"key","tier":"gold","epoch":12}`))
+	f.Add([]byte(`{"v":1,"topic":"orders-interactive","follow":"slot"}`))
+	f.Fuzz(func(t *testing.T, value []byte) { checkScan(t, value, false) })
+}
+
+func TestScannedPlacementsAreThoseOfJSON(t *testing.T) {
+	for _, value := range []string{
+		``, `{`, `{"v":1}`, `{"v":2}`, `{"v":1,"partitions":[]}`, `{"v":1,"partitions":[1}`, `{"v":1,"partitions":[01]}`, `{"v":1,"partitions":[-1]}`,
+		`{"v":1,"partitions":[1,2],"spread":"even"}`, `{"v":1,"partitions":[4294967297]}`, `{"v":1,"epoch":18446744073709551615}`,
+		`{"v":1,"epoch":99999999999999999999}`, `{"v":1,"tier":"a\u0041"}`, `{"v":1,"tier":"é"}`, `{"v":1,"tier":"a`, `{"v":1,"epoch":1.5}`, `{"v":1,"epoch":1}x`,
+		`{"v":1,"epoch":1,"later":2}`, `{"v":1,"tier":"a","topic":"b"}`, `{"v":1,"partitions":[2147483648]}`, `{"v":1,"partitions":[2147483647]}`,
+	} {
+		checkScan(t, []byte(value), false)
+	}
+	p := parts{name: "orders"}
+	rapid.Check(t, func(t *rapid.T) {
+		place := Placement{
+			Partitions: rapid.SliceOf(rapid.Int32Range(0, 1<<31-1)).Draw(t, "partitions"),
+			Spread:     Spread(rapid.Uint8Range(0, 2).Draw(t, "spread")), FollowSlot: rapid.Bool().Draw(t, "follow"),
+			Tier: rapid.StringMatching(`[a-zA-Z0-9 /_.-]*`).Draw(t, "tier"), Topic: rapid.StringMatching(`[a-z.]*`).Draw(t, "topic"),
+			Epoch: rapid.Uint64Range(0, 1<<40).Draw(t, "epoch"),
+		}
+		checkScan(t, p.placementRecord(&entry{place: place}).Value, true)
+	})
+}

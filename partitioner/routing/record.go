@@ -73,8 +73,8 @@ func (n name) key() []byte {
 }
 
 // parseName splits a key. Keys of unknown kinds give their kind alone.
-func parseName(key []byte) (name, error) {
-	word, rest, _ := strings.Cut(string(key), "/")
+func parseName(key string) (name, error) {
+	word, rest, _ := strings.Cut(key, "/")
 	n := name{kind: kind(word)}
 	switch n.kind {
 	case kindVersion:
@@ -94,8 +94,8 @@ func parseName(key []byte) (name, error) {
 	return n, nil
 }
 
-func recordError(key []byte, err error) error {
-	return fmt.Errorf("%w: %s: %w", ErrRecord, renderName(string(key)), err)
+func recordError(key string, err error) error {
+	return fmt.Errorf("%w: %s: %w", ErrRecord, renderName(key), err)
 }
 
 // The values of the entries, as JSON.
@@ -210,8 +210,8 @@ type change struct {
 
 // readChange never fails: an unreadable record matters only if nothing takes
 // its place before a table is made of it.
-func readChange(r Record) change {
-	n, err := parseName(r.Key)
+func readChange(key string, value []byte) change {
+	n, err := parseName(key)
 	c := change{name: n, err: err}
 	if err != nil {
 		return c
@@ -219,16 +219,16 @@ func readChange(r Record) change {
 	if n.kind == kindSlot {
 		var slot int64
 		if slot, err = strconv.ParseInt(n.rest, 10, 32); err != nil || strconv.FormatInt(slot, 10) != n.rest {
-			c.err = recordError(r.Key, errors.New("not a slot number"))
+			c.err = recordError(key, errors.New("not a slot number"))
 			return c
 		}
 		c.slot = int32(slot)
 	}
-	if r.Value == nil {
+	if value == nil {
 		return c
 	}
-	if c.content, err = readContent(n, r.Value); err != nil {
-		c.err = recordError(r.Key, err)
+	if c.content, err = readContent(n, value); err != nil {
+		c.err = recordError(key, err)
 	}
 	return c
 }
@@ -238,6 +238,9 @@ func readContent(n name, value []byte) (any, error) {
 	case kindTopic:
 		return decode(value, func(v *topicValue) (any, error) { return v.parts(n.topic) })
 	case kindPlacement:
+		if p, ok := scanPlacement(value); ok {
+			return p, nil
+		}
 		return decode(value, func(v *placementValue) (any, error) { return v.placement() })
 	case kindSlot:
 		return decode(value, func(v *slotValue) (any, error) { return SlotPlacement{v.Partition, v.Epoch}, nil })

@@ -105,13 +105,14 @@ func NewReplay() *Replay {
 // Apply takes the log's next record. It never fails: what cannot be read counts
 // only if it is still there when Fold is called.
 func (r *Replay) Apply(rec Record) {
-	switch n, err := parseName(rec.Key); {
-	case n.kind == kindSession:
-		r.applySession(n, rec.Value)
-	case n.kind == kindVersion && err == nil:
-		r.applyVersion(rec)
+	key := string(rec.Key)
+	switch c := readChange(key, rec.Value); {
+	case c.name.kind == kindSession:
+		r.applySession(c.name, rec.Value)
+	case c.name.kind == kindVersion && c.err == nil:
+		r.applyVersion(rec.Value)
 	default:
-		r.open[string(rec.Key)] = readChange(rec)
+		r.open[key] = c
 		r.count(rec)
 	}
 }
@@ -130,13 +131,13 @@ func (r *Replay) applySession(n name, value []byte) {
 	r.sessions[s.ID] = s
 }
 
-func (r *Replay) applyVersion(rec Record) {
+func (r *Replay) applyVersion(value []byte) {
 	r.versions++
 	r.version, r.badEnd = Version{}, nil
-	if rec.Value == nil {
-		r.badEnd = recordError(rec.Key, errors.New("removed"))
-	} else if v, err := readVersion(rec.Value); err != nil {
-		r.badEnd = recordError(rec.Key, err)
+	if value == nil {
+		r.badEnd = recordError(string(kindVersion), errors.New("removed"))
+	} else if v, err := readVersion(value); err != nil {
+		r.badEnd = recordError(string(kindVersion), err)
 	} else {
 		r.version = v
 	}
@@ -224,10 +225,12 @@ func (r *Replay) Fold() (*Table, error) {
 
 // Transaction gives the records that turn the table of the latest Fold into
 // next, the version last, with more between, whose kinds must not be this
-// package's own. Of by, all but Revision and Digest counts. The replay must be Whole and
-// folded, which makes it the state that the records are written on top of.
+// package's own. Of by, all but Revision and Digest counts. The replay must be
+// folded and at the log's end, which makes it the state that the records are
+// written on top of. Entries that it read since the latest version, which some
+// foreign writer must have left, are overwritten by what next says of them.
 func (r *Replay) Transaction(next *Table, by Version, more ...Record) ([]Record, error) {
-	if len(r.open) > 0 || len(r.settled) > 0 {
+	if len(r.settled) > 0 {
 		return nil, errors.New("routing: a transaction can only be built on a folded replay")
 	}
 	before := r.table
@@ -235,6 +238,7 @@ func (r *Replay) Transaction(next *Table, by Version, more ...Record) ([]Record,
 		before = &Table{}
 	}
 	records := append(differences(before, next), more...)
+	records = append(records, r.corrections(records, next)...)
 	by.Revision, by.Digest = next.revision, r.digest
 	replaced := map[uint64]uint64{} // of keys that come twice
 	for _, rec := range records {
@@ -250,4 +254,26 @@ func (r *Replay) Transaction(next *Table, by Version, more ...Record) ([]Record,
 		by.Digest += replaced[key] - old
 	}
 	return append(records, by.record()), nil
+}
+
+// corrections are the records of next for the entries that no version ended and
+// that written does not cover.
+func (r *Replay) corrections(written []Record, next *Table) (records []Record) {
+	if len(r.open) == 0 {
+		return nil
+	}
+	covered := map[string]bool{}
+	for _, rec := range written {
+		covered[string(rec.Key)] = true
+	}
+	right := map[string][]byte{}
+	for _, rec := range differences(&Table{}, next) {
+		right[string(rec.Key)] = rec.Value
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.open)) {
+		if !covered[key] {
+			records = append(records, Record{Key: []byte(key), Value: right[key]})
+		}
+	}
+	return records
 }

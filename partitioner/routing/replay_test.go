@@ -393,6 +393,45 @@ func TestATransactionHoldsOnlyWhatDiffers(t *testing.T) {
 	}
 }
 
+func TestATransactionOverwritesWhatAForeignWriterLeft(t *testing.T) {
+	r := replayed(transaction(t, example(t))...)
+	table, err := r.Fold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := transaction(t, example(t))
+	for _, rec := range []routing.Record{
+		{Key: []byte("placement/orders/acme-corp"), Value: []byte(`{"v":1,"partitions":[31]}`)},
+		{Key: []byte("placement/orders/globex")},
+		{Key: []byte("tier/orders/enterprise"), Value: []byte("what?")},
+		{Key: []byte("tenant/orders/nobody"), Value: []byte(`{"v":1,"tier":"none"}`)},
+		{Key: []byte("what/is/this"), Value: []byte("?")},
+	} {
+		r.Apply(rec)
+		log = append(log, rec)
+	}
+	if r.Whole() || r.Settled() {
+		t.Error("records that no version ends count as whole")
+	}
+	next := edit(t, table, routing.SetPlacement("orders", "globex", routing.Placement{Partitions: []int32{9}}))
+	records, err := r.Transaction(next, routing.Version{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rec := range records {
+		r.Apply(rec)
+	}
+	for name, replay := range map[string]*routing.Replay{"the writer": r, "a new reader": replayed(append(log, records...)...)} {
+		got, err := replay.Fold()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(next.Spec(), got.Spec(), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
 func TestWhatCannotBeFolded(t *testing.T) {
 	good := transaction(t, example(t))
 	entries, version := good[:len(good)-1], good[len(good)-1]

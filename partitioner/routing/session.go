@@ -100,7 +100,7 @@ func (l Lease) Record() Record {
 func ReadLease(r Record) (l Lease, ended bool, err error) {
 	id, err := ParseSessionID(string(r.Key))
 	if err != nil {
-		return Lease{}, false, recordError(r.Key, err)
+		return Lease{}, false, recordError(string(r.Key), err)
 	}
 	if r.Value == nil {
 		return Lease{ID: id}, true, nil
@@ -109,7 +109,7 @@ func ReadLease(r Record) (l Lease, ended bool, err error) {
 		return Lease{ID: id, Revision: v.Revision, Renewal: v.Renewal}, nil
 	})
 	if err != nil {
-		return Lease{}, false, recordError(r.Key, err)
+		return Lease{}, false, recordError(string(r.Key), err)
 	}
 	return l, false, nil
 }

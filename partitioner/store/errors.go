@@ -22,6 +22,10 @@ var (
 	ErrTopicPartitions = errors.New("topic must have exactly one partition")
 )
 
+// ErrForeign says that another program wrote into the routing topic: it holds
+// records that no version ends. The next change of the table overwrites them.
+var ErrForeign = errors.New("routing topic holds records of a foreign writer")
+
 // ErrStaleTable says that a session may no longer route: its lease was not
 // renewed in time, or its view of the table is too old. A move may have gone on
 // without it.

@@ -40,7 +40,10 @@ type Topic struct {
 	asOf      time.Time          // the latest look at the end that it has
 	bad       error              // why the view is not the topic's table; nil if it is
 	loading   bool               // reading from the start, up to where a probe found the end
+	openSince time.Time          // since when everything is read and yet not settled; zero if it is
+	foreign   bool               // what is not settled belongs to no transaction
 	interrupt context.CancelFunc // makes the reader start again
+	kick      chan struct{}      // makes the next heartbeat come at once; not guarded
 	versions  map[uint64]uint64  // ids of the versions read lately, by revision
 }
 
@@ -76,7 +79,7 @@ func OpenTopic(ctx context.Context, cfg TopicConfig) (*Topic, error) {
 	}
 	t := &Topic{
 		view: newView(empty), cfg: cfg, client: client, admin: kadm.NewClient(client), stop: func() {}, writer: newWriter(),
-		replay: routing.NewReplay(), moved: make(chan struct{}), loading: true, interrupt: func() {}, versions: map[uint64]uint64{},
+		replay: routing.NewReplay(), moved: make(chan struct{}), loading: true, interrupt: func() {}, kick: make(chan struct{}, 1), versions: map[uint64]uint64{},
 	}
 	if t.metrics, err = newViewMetrics(t, cfg.Registerer); err != nil {
 		client.Close()
@@ -111,7 +114,7 @@ func (t *Topic) open(ctx context.Context) error {
 func (t *Topic) awaitFirst(ctx context.Context) error {
 	return t.await(ctx, "the first load", func() (bool, error) {
 		switch {
-		case t.bad != nil && !errors.Is(t.bad, errPassing) && !errors.Is(t.bad, routing.ErrTorn):
+		case t.bad != nil && !errors.Is(t.bad, errPassing) && !errors.Is(t.bad, routing.ErrTorn) && !errors.Is(t.bad, ErrForeign):
 			return false, t.bad
 		case t.loading:
 			return false, nil
@@ -168,8 +171,17 @@ func (t *Topic) Sync(ctx context.Context) error {
 // awaitPosition waits until everything before end is published.
 func (t *Topic) awaitPosition(ctx context.Context, end int64) error {
 	return t.await(ctx, fmt.Sprintf("reading topic %s up to offset %d", t.cfg.RoutingTopic(), end), func() (bool, error) {
-		return !t.loading && t.position >= end && t.replay.Settled() && t.bad == nil, nil
+		return !t.loading && t.position >= end && t.usable(), nil
 	})
+}
+
+// usable tells whether the published table is that of what was read; mu is
+// held.
+func (t *Topic) usable() bool {
+	if t.foreign {
+		return errors.Is(t.bad, ErrForeign)
+	}
+	return t.replay.Settled() && t.bad == nil
 }
 
 // await waits for a state of what mu guards; done is called with mu held.

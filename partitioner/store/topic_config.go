@@ -140,5 +140,6 @@ func (c TopicConfig) transactionalID() string { return c.Prefix + "routing" }
 
 // opts are the caller's options and then the store's own, which win.
 func (c TopicConfig) opts(more ...kgo.Opt) []kgo.Opt {
-	return append(append([]kgo.Opt(nil), c.KafkaOpts...), more...)
+	own := []kgo.Opt{kgo.MetadataMinAge(retryPause)} // 5 s would be how long a new leader stays unknown
+	return append(append(own, c.KafkaOpts...), more...)
 }

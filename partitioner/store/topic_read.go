@@ -95,6 +95,10 @@ func (t *Topic) restart(interrupt context.CancelFunc) {
 	t.replay, t.position, t.probe = routing.NewReplay(), 0, probe{}
 	t.loading, t.interrupt = true, interrupt
 	t.changed()
+	select {
+	case t.kick <- struct{}{}: // look for the end of this log now
+	default:
+	}
 }
 
 // apply takes records and publishes what they make. The error asks for a start
@@ -103,6 +107,9 @@ func (t *Topic) apply(ctx context.Context, records []*kgo.Record) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer t.changed()
+	if len(records) > 0 {
+		t.openSince, t.foreign = time.Time{}, false
+	}
 	for _, r := range records {
 		if r.Offset < t.position {
 			return fmt.Errorf("offset %d after %d: the topic was made anew", r.Offset, t.position-1)
@@ -129,24 +136,34 @@ func (t *Topic) noteVersion() {
 // that the position has reached. mu is held.
 func (t *Topic) settle(ctx context.Context) error {
 	reached := !t.probe.at.IsZero() && t.position >= t.probe.end
-	if !t.replay.Settled() || t.loading && !reached {
+	if !t.replay.Settled() && !t.foreign || t.loading && !reached {
 		return nil
 	}
 	err := t.publishFold(ctx)
-	t.setBad(err)
+	if err == nil && t.foreign { // the table of the latest version holds all the same
+		t.setBad(fmt.Errorf("%w, before offset %d", ErrForeign, t.position))
+	} else {
+		t.setBad(err)
+	}
 	if reached {
-		t.loading = false
-		if err == nil {
-			t.asOf = t.probe.at
-			fresh := t.asOf
-			t.fresh.Store(&fresh)
-		}
-		t.probe = probe{}
-		if errors.Is(err, routing.ErrTorn) {
-			return err // at the end, no later version will heal it
-		}
+		t.reach(err == nil)
+	}
+	if reached && errors.Is(err, routing.ErrTorn) {
+		return err // at the end, no later version will heal it
 	}
 	return nil
+}
+
+// reach takes note that everything up to the probe's end was read, and whether
+// it is published. mu is held.
+func (t *Topic) reach(published bool) {
+	t.loading = false
+	if published {
+		t.asOf = t.probe.at
+		fresh := t.asOf
+		t.fresh.Store(&fresh)
+	}
+	t.probe = probe{}
 }
 
 // publishFold makes the table of the latest version and publishes it, unless
@@ -209,7 +226,25 @@ func (t *Topic) heartbeats(ctx context.Context) {
 		case !t.beat(ctx, probe{at, end}):
 			pause = min(pause, retryPause)
 		}
-		sleep(ctx, pause)
+		select {
+		case <-ctx.Done():
+		case <-t.kick:
+		case <-time.After(pause):
+		}
+	}
+}
+
+// noteForeign finds records that no version ends: everything up to the end is
+// read, and yet they stay. Those of a transaction become visible together with
+// its version. mu is held.
+func (t *Topic) noteForeign(p probe) {
+	switch {
+	case t.replay.Settled() || t.position < p.end:
+		t.openSince, t.foreign = time.Time{}, false
+	case t.openSince.IsZero():
+		t.openSince = p.at
+	case passed(t.openSince) >= t.cfg.TransactionTimeout:
+		t.foreign = true
 	}
 }
 
@@ -225,9 +260,10 @@ func (t *Topic) beat(ctx context.Context, p probe) bool {
 		t.setBad(fmt.Errorf("%w: out of touch for %v, longer than compaction leaves every version in place", errPassing, passed(t.asOf).Round(time.Second)))
 		return false
 	}
-	if t.probe.at.IsZero() || t.loading && t.position >= t.probe.end {
+	if t.probe.at.IsZero() || p.end < t.probe.end {
 		t.probe = p // one that is waited for stays, or a reader behind a busy writer never gets there
 	}
+	t.noteForeign(p)
 	if err := t.settle(ctx); err != nil {
 		t.interrupt()
 	}

@@ -63,8 +63,10 @@ func (t *Topic) Register(ctx context.Context, cfg SessionConfig) (*Session, erro
 		return nil, err
 	}
 	s := &Session{store: t, cfg: cfg}
-	if err := s.register(ctx); err != nil {
-		return nil, fmt.Errorf("session %s: %w", cfg.ID, err)
+	for s.Err() != nil { // a lease that ran out meanwhile may have been given up
+		if err := s.register(ctx); err != nil {
+			return nil, fmt.Errorf("session %s: %w", cfg.ID, err)
+		}
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop

@@ -198,6 +198,36 @@ func TestForeignRecordsNeverReplaceAGoodTable(t *testing.T) {
 	})
 }
 
+func TestTheNextChangeOverwritesForeignRecords(t *testing.T) {
+	bubble(t, func(t *testing.T, cfg TopicConfig, _ *kfake.Cluster) {
+		store, closeIt := opened(t, cfg)
+		defer closeIt()
+		update(t, store, orders(), routing.SetPlacement("orders", "acme", to(1)))
+		foreign := routing.Record{Key: []byte("placement/orders/acme"), Value: []byte(`{"v":1,"partitions":[7]}`)}
+		if err := store.send(t.Context(), cfg.RoutingTopic(), foreign); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.await(t.Context(), "a warning", func() (bool, error) { return errors.Is(store.bad, ErrForeign), nil }); err != nil {
+			t.Fatal(err)
+		}
+		late, closeLate := opened(t, cfg)
+		defer closeLate()
+		if got := partitionOf(t, late.Table(), "acme"); got != 1 || late.Table().Revision() != 1 || !errors.Is(late.Err(), ErrForeign) {
+			t.Errorf("acme goes to %d by revision %d, %v", got, late.Table().Revision(), late.Err())
+		}
+		if age := late.Age(); age > 10*time.Second {
+			t.Errorf("the view is %v old: foreign records must not stop it", age)
+		}
+		update(t, late, routing.SetPlacement("orders", "globex", to(2)))
+		if got := partitionOf(t, awaitTable(t, store, 2), "acme"); got != 1 {
+			t.Errorf("acme goes to %d", got)
+		}
+		if err := errors.Join(store.Err(), late.Err()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestHistoryAndRollback(t *testing.T) {
 	cfg := quick(broker(t))
 	store := openTopic(t, cfg)
