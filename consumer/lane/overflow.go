@@ -104,6 +104,7 @@ type Overflow struct {
 	Bytes       int64 // in memory
 	Free        int   // records that it has room for
 	Runnable    bool  // neither parked, held nor paused
+	BackOff     bool  // waits for its back-off
 }
 
 // Overflows appends p's overflowing lanes to dst, in no order.
@@ -116,7 +117,7 @@ func (s *Scheduler[R]) Overflows(p *Partition[R], dst []Overflow) []Overflow {
 			dst = append(dst, Overflow{
 				First: l.from, Last: l.to, Records: l.n, Bytes: l.bytes,
 				Free:     max(s.core.cfg.LaneRecords-l.n, 0),
-				Runnable: l.state&(parked|held) == 0 && !l.t.paused,
+				Runnable: l.state&(parked|held) == 0 && !l.t.paused, BackOff: l.state&backoff != 0,
 			})
 		}
 	}
