@@ -168,7 +168,10 @@ func (e *env) loadgen(ctx context.Context, f *loadgenFlags) (err error) {
 	if err = recorder.CheckTenants(population); err != nil {
 		return usagef("%w", err)
 	}
-	mix, err := load.NewMix(e.stayHere(population, f, source), f.count, bursts, f.seed)
+	if population, err = e.stayHere(population, bursts, f, source); err != nil {
+		return err
+	}
+	mix, err := load.NewMix(population, f.count, bursts, f.seed)
 	if err != nil {
 		return usagef("%w", err)
 	}
@@ -206,16 +209,25 @@ func (f *loadgenFlags) source(ctx context.Context, log *zap.Logger) (store.Sourc
 
 // stayHere leaves out tenants that the table sends to another topic: verify
 // looks at one topic only.
-func (e *env) stayHere(population load.Population, f *loadgenFlags, source store.Source) load.Population {
+func (e *env) stayHere(population load.Population, bursts []load.Burst, f *loadgenFlags, source store.Source) (load.Population, error) {
 	topic, ok := source.Table().Topic(f.topic)
 	if !ok {
-		return population
+		return population, nil
 	}
-	stay := population.Without(func(tenant string) bool { return topic.Lookup([]byte(tenant), nil).Topic != "" })
+	elsewhere := func(tenant string) bool { return topic.Lookup([]byte(tenant), nil).Topic != "" }
+	for _, burst := range bursts {
+		if elsewhere(burst.Tenant) {
+			return population, usagef("--whale %q: the table places it in another topic", burst.Tenant)
+		}
+	}
+	stay := population.Without(elsewhere)
+	if len(stay.Tenants) == 0 && f.count > 0 {
+		return population, usagef("the table places every tenant in other topics than %q", f.topic)
+	}
 	if left := len(population.Tenants) - len(stay.Tenants); left > 0 {
 		e.note("%d tenants that the table places in other topics are left out", left)
 	}
-	return stay
+	return stay, nil
 }
 
 func (e *env) produceMix(ctx context.Context, f *loadgenFlags, recorder *load.Recorder, source store.Source, mix *load.Mix, log *zap.Logger) (err error) {

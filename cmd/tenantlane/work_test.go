@@ -142,3 +142,18 @@ func TestALogThatCannotBeOpenedStopsBeforeAnythingHappens(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 }
+
+func TestLoadgenKeepsToItsTopic(t *testing.T) {
+	brokers := startBroker(t)
+	runArgs(t, "topic", "create", "--topic", "vip", "--partitions", "1", "--brokers", brokers).wantDone(t)
+	table := tempFile(t, "routing.yaml", "version: 1\nrevision: 1\ntopics:\n  orders: {partitions: 8, placements: {lru-cache: {topic: vip}}}\n")
+	loadgen := []string{"loadgen", "--topic", "orders", "--table", table, "--brokers", brokers}
+	got := runArgs(t, append(loadgen, "--count", "300")...)
+	got.wantDone(t)
+	if !strings.Contains(got.stderr, "1 tenants") {
+		t.Errorf("stderr %q", got.stderr)
+	}
+	runArgs(t, append(loadgen, "--whale", "lru-cache:5")...).wantError(t, exitUsage, "lru-cache", "another topic")
+	only := tempFile(t, "tenants.tsv", "lru-cache\t1\n")
+	runArgs(t, append(loadgen, "--count", "5", "--tenants", only)...).wantError(t, exitUsage, "every tenant")
+}

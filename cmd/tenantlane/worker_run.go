@@ -48,8 +48,12 @@ func (e *env) work(ctx context.Context, f *workerFlags) (err error) {
 	if err != nil {
 		return usagef("%w", err)
 	}
-	if err := worker.Run(ctx); err != nil {
-		return fmt.Errorf("topic %q, group %q: %w", f.topic, f.group, err)
+	err = worker.Run(ctx)
+	switch what := fmt.Sprintf("topic %q, group %q", f.topic, f.group); {
+	case errors.Is(err, consumer.ErrTopicMissing):
+		return kafkaError(what, err)
+	case err != nil:
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }

@@ -41,7 +41,8 @@ type Config struct {
 	// is how that cluster is called in words.
 	KafkaOpts []kgo.Opt
 	Brokers   string
-	// Tell, if not nil, gets what happens in words, a line at a time.
+	// Tell, if not nil, gets what happens in words, a line at a time; calls
+	// come one after the other.
 	Tell func(Line)
 	// Logger takes the logs of all parts; nil means none.
 	Logger *zap.Logger

@@ -70,6 +70,7 @@ type play struct {
 
 	client   *kgo.Client
 	producer *partitioner.Producer
+	telling  sync.Mutex // held while a line is told
 
 	moves      []Move        // of the move's act
 	importTook time.Duration // of the import's act
@@ -100,6 +101,8 @@ func (p *play) mark(begin *time.Time) time.Time {
 
 // tell says what happened now.
 func (p *play) tell(format string, args ...any) {
+	p.telling.Lock()
+	defer p.telling.Unlock()
 	p.cfg.Tell(Line{p.since(&p.begun), fmt.Sprintf(format, args...)})
 }
 
