@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tenantlane/tenantlane/partitioner"
 	"github.com/tenantlane/tenantlane/partitioner/routing"
 	"github.com/tenantlane/tenantlane/partitioner/store"
 )
@@ -168,7 +169,7 @@ func TestTableUnderAnAggressiveCleaner(t *testing.T) {
 	}
 	var configs []kadm.AlterConfig
 	for name, value := range aggressive {
-		configs = append(configs, kadm.AlterConfig{Op: kadm.SetConfig, Name: name, Value: kadm.StringPtr(value)})
+		configs = append(configs, kadm.AlterConfig{Op: kadm.SetConfig, Name: name, Value: new(value)})
 	}
 	if _, err := kadm.NewClient(b.client(t)).AlterTopicConfigs(ctx, configs, cfg.RoutingTopic()); err != nil {
 		t.Fatal(err)
@@ -290,4 +291,56 @@ func manyPlacements() routing.Edit {
 		placements[fmt.Sprintf("@tenant-%06d/service", i)] = routing.Placement{Partitions: []int32{int32(i % 8)}}
 	}
 	return routing.SetTopic("orders", routing.TopicSpec{Partitions: 8, Placements: placements})
+}
+
+// TestTableChangeReachesARunningProducer changes a placement while a producer
+// of many tenants runs, and says how long it took to be used.
+func TestTableChangeReachesARunningProducer(t *testing.T) {
+	forEachBroker(t, func(t *testing.T, b broker) {
+		ctx, cfg := deadline(t, time.Minute), b.tableConfig(t)
+		topic := b.topic(t, 8)
+		writer := openTable(ctx, t, cfg)
+		changeTable(ctx, t, writer, routing.SetTopic(topic, routing.TopicSpec{Partitions: 8, Shared: []int32{0, 1, 2, 3, 4, 5, 6}}))
+		table := openTable(ctx, t, cfg)
+		client := b.client(t, partitioner.ClientOpts(table, partitioner.Config{})...)
+		moved, failed := make(chan time.Time, 1), make(chan error, 1)
+		running, stop := context.WithCancel(ctx)
+		var producer sync.WaitGroup
+		producer.Go(func() {
+			for i := 0; running.Err() == nil; i++ {
+				r := &kgo.Record{Topic: topic, Key: fmt.Appendf(nil, "tenant-%d", i%100), Value: make([]byte, 100)}
+				client.Produce(ctx, r, func(r *kgo.Record, err error) {
+					switch {
+					case err != nil:
+						send(failed, err)
+					case r.Partition == 7:
+						send(moved, time.Now())
+					}
+				})
+			}
+		})
+		began := time.Now()
+		changeTable(ctx, t, writer, routing.SetPlacement(topic, "tenant-17", routing.Placement{Partitions: []int32{7}}))
+		select {
+		case at := <-moved:
+			t.Logf("a change was used by a producer at full speed %v after it was asked for", at.Sub(began))
+		case err := <-failed:
+			t.Error(err)
+		case <-ctx.Done():
+			t.Error("the producer never used the change")
+		}
+		stop()
+		producer.Wait()
+		if err := client.Flush(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// send keeps the first value.
+func send[T any](to chan T, value T) {
+	select {
+	case to <- value:
+	default:
+	}
 }
