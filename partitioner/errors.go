@@ -60,7 +60,8 @@ type RouteError struct {
 	// Epoch of the tenant's placement, and Revision of the table that it is
 	// from.
 	Epoch, Revision uint64
-	// Err is one of this package's errors, or the context's.
+	// Err is one of this package's errors, store.ErrStaleTable, or the
+	// context's.
 	Err error
 }
 

@@ -35,6 +35,8 @@ type flight struct {
 	waited   bool        // in a queue or a line
 
 	// Set by routing, again after each wait.
+	wrapped   bool       // the topic has producers: wrapped
+	by        *revision  // counts it, if anybody asks
 	tenant    []byte     // nil: without a tenant, or in a topic outside the table
 	part      *partition // where it goes
 	partition int32      // that of part, or byFallback

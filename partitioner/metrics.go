@@ -23,6 +23,7 @@ const (
 	reasonPartitionFull
 	reasonMoving
 	reasonReserved
+	reasonStale
 	reasonClosed
 	reasonContext
 	reasons
@@ -30,7 +31,7 @@ const (
 
 var reasonNames = [reasons]string{
 	"produce_failed", "no_tenant", "no_key", "out_of_range", "tenant_backpressure",
-	"partition_unavailable", "tenant_moving", "reserved_header", "closed", "context",
+	"partition_unavailable", "tenant_moving", "reserved_header", "stale_table", "closed", "context",
 }
 
 func reasonOf(err error) reason {
@@ -45,6 +46,7 @@ func reasonOf(err error) reason {
 		{ErrPartitionUnavailable, reasonPartitionFull},
 		{ErrTenantMoving, reasonMoving},
 		{ErrReservedHeader, reasonReserved},
+		{store.ErrStaleTable, reasonStale},
 		{ErrClosed, reasonClosed},
 		{context.Canceled, reasonContext},
 		{context.DeadlineExceeded, reasonContext},

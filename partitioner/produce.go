@@ -141,6 +141,9 @@ func (p *Producer) try(f *flight, from origin) (*line, error) {
 		if err := p.route(f, table); err != nil {
 			return nil, err
 		}
+		if err := p.mayRoute(f, from); err != nil {
+			return nil, err
+		}
 		if known := f.part.dest.count.Load(); known > 0 && f.partition >= known {
 			if err := p.findPartition(f, from); err != nil {
 				return nil, err
@@ -148,6 +151,9 @@ func (p *Producer) try(f *flight, from origin) (*line, error) {
 		}
 		if queued, blocked, err := p.enter(f, from); queued || blocked != nil || err != nil {
 			return blocked, err
+		}
+		if p.member.with != nil {
+			f.by = p.member.routed.enter(f.revision)
 		}
 		if p.src.Table() != table {
 			p.leave(f)
@@ -204,6 +210,9 @@ func (p *Producer) enqueue(f *flight, from origin) (queued bool, blocked *line, 
 
 // leave undoes enter.
 func (p *Producer) leave(f *flight) {
+	if f.by != nil {
+		f.by.inFlight.Add(-1)
+	}
 	if f.tenant != nil {
 		f.shard.give(f.gate, f.size)
 	}
@@ -224,7 +233,9 @@ func (p *Producer) handOver(f *flight) {
 // answered is every record's promise.
 func (p *Producer) answered(r *kgo.Record, err error) {
 	f := findFlight(r)
-	err = Cause(r, err)
+	if err = Cause(r, err); err == nil {
+		err = p.mayAcknowledge(f)
+	}
 	f.part.done(f.size, err)
 	p.leave(f)
 	p.finish(f, err)
@@ -283,6 +294,7 @@ func (p *Producer) failQueued() {
 func (p *Producer) route(f *flight, table *routing.Table) error {
 	v := f.topic.by(table)
 	f.revision, f.tenant, f.kind, f.epoch = table.Revision(), nil, 0, 0
+	f.wrapped = v.topic != nil && v.topic.Wrapped()
 	if f.reserved {
 		p.placeAt(f, f.topic.own, -1)
 		return ErrReservedHeader

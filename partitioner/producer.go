@@ -3,6 +3,7 @@ package partitioner
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -36,6 +37,7 @@ type Producer struct {
 	promise func(*kgo.Record, error) // answered, made once
 
 	session [16]byte
+	member  *membership
 	seq     atomic.Uint64
 	spread  spreader
 	topics  sync.Map // by name: *topicState
@@ -60,6 +62,11 @@ type Producer struct {
 // clients with which it could not keep its promises, naming the option. The
 // client stays the caller's: close the Producer first, then the client.
 //
+// A source that keeps account of its producers (a store.Topic) gets this one
+// registered. Records of topics with producers: wrapped wait until it is, and
+// fail with store.ErrStaleTable while the registration's lease is not assured;
+// all others go on by the last table, whatever becomes of its source.
+//
 // Topics that have fewer partitions than the table names are logged at start
 // and whenever the table changes; see [CheckTopics].
 func NewProducer(client *kgo.Client, src store.Source, cfg ProducerConfig) (*Producer, error) {
@@ -73,7 +80,7 @@ func NewProducer(client *kgo.Client, src store.Source, cfg ProducerConfig) (*Pro
 	}
 	p := &Producer{
 		client: client, own: own, src: src, cfg: cfg,
-		closing: make(chan struct{}), refusals: newRefusalQueue(),
+		closing: make(chan struct{}), refusals: newRefusalQueue(), member: newMembership(src),
 		tenantMax:    limit{int64(cfg.MaxTenantRecords), cfg.MaxTenantBytes},
 		partitionMax: limit{int64(cfg.MaxPartitionRecords), cfg.MaxPartitionBytes},
 		queueMax:     limit{int64(cfg.MaxQueuedRecords), cfg.MaxQueuedBytes},
@@ -91,6 +98,9 @@ func NewProducer(client *kgo.Client, src store.Source, cfg ProducerConfig) (*Pro
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.refusals.start(p.finish)
 	p.lifecycle.start(p.watchTable)
+	if p.member.with != nil {
+		p.lifecycle.start(p.join)
+	}
 	return p, nil
 }
 
@@ -252,5 +262,5 @@ func (p *Producer) Close(ctx context.Context) error {
 	p.failQueued()
 	p.refusals.close()
 	p.metrics.unregister()
-	return err
+	return errors.Join(err, p.leaveSession(ctx, err == nil))
 }
