@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Version is the Apache Kafka version that is started, as in pom.xml.
@@ -24,6 +26,9 @@ type Config struct {
 	Port int
 	// Properties are broker settings that replace or extend those of Settings.
 	Properties map[string]string
+	// KafkaOpts are how the cluster itself logs in to see that it is ready, when
+	// Properties ask for a login.
+	KafkaOpts []kgo.Opt
 	// HeapMB is each node's largest Java heap in MiB; 1024 by default for one
 	// node, 512 for three.
 	HeapMB int

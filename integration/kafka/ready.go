@@ -21,11 +21,11 @@ const pollEvery = 100 * time.Millisecond
 func (c *Cluster) await(ctx context.Context, what string, holds func(context.Context, *kgo.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.ReadyTimeout)
 	defer cancel()
-	client, err := kgo.NewClient(
+	client, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(c.Addrs()...),
-		kgo.RetryTimeout(5*time.Second),
+		kgo.RetryTimeout(5 * time.Second),
 		kgo.RetryBackoffFn(func(int) time.Duration { return pollEvery }),
-	)
+	}, c.cfg.KafkaOpts...)...)
 	if err != nil {
 		return err
 	}
