@@ -140,12 +140,31 @@ func (w *world) run(steps int) string {
 		if err := w.life.s.Check(); err != nil {
 			w.failf("%v", err)
 		}
+		w.checkHands()
 		if w.failure != "" {
 			return w.failure
 		}
 	}
 	w.finish()
 	return w.failure
+}
+
+// checkHands holds the counts of grants in hand to those that are.
+func (w *world) checkHands() {
+	for _, p := range w.life.parts {
+		n := 0
+		for _, h := range w.life.hand {
+			if h.part == p {
+				n++
+			}
+		}
+		if p.p.InHand() != n {
+			w.failf("partition %d has %d grants in hand, counts %d", p.id, n, p.p.InHand())
+		}
+	}
+	if got := w.life.s.InHand(); got != len(w.life.hand) {
+		w.failf("%d grants are in hand, counted %d", len(w.life.hand), got)
+	}
 }
 
 type generator struct{ r *rand.Rand }

@@ -290,7 +290,7 @@ func (w *world) judge(p *part, at, off int64, k int) {
 func (w *world) operate() {
 	s, k := w.life.s, w.rnd.Intn(len(w.keys))
 	p := w.anyPart()
-	switch w.rnd.Intn(9) {
+	switch w.rnd.Intn(12) {
 	case 8:
 		s.Spill(p.p, w.rnd.Intn(4), func(it *lane.Item[int64]) { delete(p.inMemory, it.Offset) })
 	case 0:
@@ -299,7 +299,7 @@ func (w *world) operate() {
 		s.ResumeTenant(w.keys[k].owner)
 	case 2, 3:
 		s.ResumeLane(p.p, w.keys[k].bytes)
-	case 4:
+	case 4, 9, 10:
 		if it, ok := s.SkipFirst(p.p, w.keys[k].bytes); ok {
 			p.log.recs[it.Offset].handled = true
 			p.last[k] = it.Offset + 1
@@ -312,6 +312,8 @@ func (w *world) operate() {
 		}, w.now)
 	case 6:
 		s.SetTenant(w.keys[k].owner, lane.Tenant{Weight: float64(w.rnd.Intn(3))}, w.now)
+	case 11:
+		w.tiers[w.rnd.Intn(w.tenants)] = lane.TierID(w.rnd.Intn(2))
 	case 7:
 		switch w.rnd.Intn(3) {
 		case 0:

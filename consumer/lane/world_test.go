@@ -20,6 +20,7 @@ type world struct {
 	rnd     chooser
 	keys    []key
 	tenants int
+	tiers   []lane.TierID // of each tenant
 	logs    []*logOf
 	cfg     lane.Config
 	limit   offset.Limit
@@ -104,6 +105,7 @@ type inHand struct {
 
 func newWorld(rnd chooser) *world {
 	w := &world{rnd: rnd, tenants: 2 + rnd.Intn(4), bound: 6 + rnd.Intn(30)}
+	w.tiers = make([]lane.TierID, w.tenants)
 	mask := uint32(1<<32 - 1)
 	if rnd.Intn(3) == 0 {
 		mask = 3 // most names collide
@@ -152,6 +154,7 @@ func (w *world) born() {
 	if err != nil {
 		panic(err)
 	}
+	s.SetTier("gold", lane.Tier{Weight: 3, Reserved: 0.5, MaxConcurrency: 4}, w.now)
 	w.life = &life{s: s, parts: make([]*part, len(w.logs))}
 	for i := range w.logs {
 		w.assign(i)
@@ -184,7 +187,7 @@ func (w *world) assign(id int) {
 func (w *world) id(k int) lane.ID {
 	return lane.ID{
 		Tenant: w.keys[k].owner, Key: w.keys[k].bytes, Unordered: w.keys[k].unordered,
-		Tier: lane.TierID(0),
+		Tier: w.tiers[w.keys[k].tenant],
 	}
 }
 
