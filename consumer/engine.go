@@ -54,6 +54,7 @@ type engine struct {
 	behind    map[*partition]struct{} // with skipped records or names to resolve
 	rewinds   []*partition            // whose checkpoint turned out to be of another log
 	held      int64                   // bytes, over all partitions
+	relieved  time.Duration           // when waiting lanes were last taken out of memory
 	waiting   bool                    // the poll loop waits for room
 	workers   map[*worker]struct{}
 	idle      []*worker // the last one went idle last: its cache is the warmest
@@ -215,12 +216,39 @@ func (e *engine) owned(tps map[string][]int32) []*partition {
 func (e *engine) free() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	free := e.cfg.MaxRecords - e.sched.Records()
-	if free <= 0 || e.held >= e.cfg.MaxBytes {
-		e.waiting = true
+	if n := e.space(); n > 0 {
+		return n
+	}
+	if now := e.now(); now-e.relieved >= relieveEvery {
+		e.relieved = now
+		e.relieve()
+	}
+	n := e.space()
+	e.waiting = n == 0
+	return n
+}
+
+// relieveEvery is the least time between two walks over all lanes for memory.
+const relieveEvery = 100 * time.Millisecond
+
+// space is how many records may be admitted now.
+func (e *engine) space() int {
+	if e.held >= e.cfg.MaxBytes {
 		return 0
 	}
-	return free
+	return max(e.cfg.MaxRecords-e.sched.Records(), 0)
+}
+
+// relieve drops from memory what waiting lanes hold, but for one record each:
+// lanes that back off or are parked must not fill the worker. It is read again
+// when they can run.
+func (e *engine) relieve() {
+	for _, p := range e.parts {
+		n := e.sched.Spill(p.lanes, 1, func(it *lane.Item[entry]) { e.hold(p, -it.Rec.in.freed(it)) })
+		if n > 0 {
+			e.skipped(p)
+		}
+	}
 }
 
 // signalRoom wakes the poll loop if it waits and there is room.

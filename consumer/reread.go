@@ -1,8 +1,10 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -40,7 +42,7 @@ type reader interface {
 //	       is full; it, and a tail that goes back, spend tokens
 type rereads struct {
 	running bool
-	tail    int64          // up to here the tail has read
+	read    int64          // up to here the tail has read
 	kept    *refetch.Chunk // read, and not offered to its end since a lane was full
 	tokens  float64        // bytes
 	at      time.Duration  // when tokens held
@@ -48,13 +50,16 @@ type rereads struct {
 	far     bool           // the cursor must wait: a lane is too far behind
 }
 
+// framing is about what a record takes in a batch beside its fields.
+const framing = 16
+
 // allow adds tokens for records that were read for the first time.
 func (r *rereads) allow(chunk []classified, ratio float64) {
 	if ratio <= 0 {
 		return
 	}
 	for i := range chunk {
-		r.tokens += ratio * float64(chunk[i].bytes)
+		r.tokens += ratio * float64(payload(chunk[i].rec)+framing)
 	}
 	r.tokens = min(r.tokens, rereadSaved)
 }
@@ -70,6 +75,15 @@ type job struct {
 	from  int64
 	scout bool
 	kept  *refetch.Chunk // instead of reading
+}
+
+// size is about how many bytes to ask for. What a scout reads beyond the record
+// that fills its lane is read for nothing.
+func (j *job) size() int32 {
+	if j.scout {
+		return rereadBytes / 4
+	}
+	return rereadBytes
 }
 
 // skipped notes that p has something to re-read.
@@ -142,6 +156,7 @@ func (e *engine) plan(p *partition, now time.Duration) (j *job, later bool) {
 	if !named && len(e.overflows) == 0 {
 		delete(e.behind, p)
 		e.setFar(p, false)
+		e.dropKept(p)
 		return nil, false
 	}
 	low := lowest(e.overflows)
@@ -168,26 +183,31 @@ func (e *engine) plan(p *partition, now time.Duration) (j *job, later bool) {
 }
 
 func (r *rereads) tailFrom(p *partition, from int64) (*job, bool) {
-	if from < r.tail && r.tokens <= 0 {
-		return nil, true
-	}
 	j := &job{p: p, from: from}
 	if c := r.kept; c != nil && from >= c.From && from < c.Next {
 		j.kept = c
 	}
+	if j.kept == nil && from < r.read && r.tokens <= 0 {
+		return nil, true
+	}
 	return j, false
 }
 
-// lowest is the runnable lane that waits for the lowest offset.
+// lowest is the lane that waits for the lowest offset, of those that can use
+// what comes.
 func lowest(over []lane.Overflow) *lane.Overflow {
 	var low *lane.Overflow
 	for i := range over {
-		if o := &over[i]; o.Runnable && (low == nil || o.First < low.First) {
+		if o := &over[i]; usable(o) && (low == nil || o.First < low.First) {
 			low = o
 		}
 	}
 	return low
 }
+
+// usable says that a lane can run, or will have nothing to run when its
+// back-off ends.
+func usable(o *lane.Overflow) bool { return o.Runnable && (!o.BackOff || o.Records == 0) }
 
 // starved says that a lane has room for half of what it may hold.
 func (e *engine) starved(o *lane.Overflow) bool {
@@ -199,7 +219,7 @@ func (e *engine) mostStarved() *lane.Overflow {
 	var best *lane.Overflow
 	for i := range e.overflows {
 		o := &e.overflows[i]
-		if o.Runnable && e.starved(o) && (best == nil || o.Records < best.Records || o.Records == best.Records && o.First < best.First) {
+		if usable(o) && e.starved(o) && (best == nil || o.Records < best.Records || o.Records == best.Records && o.First < best.First) {
 			best = o
 		}
 	}
@@ -210,7 +230,7 @@ func (e *engine) doJob(ctx context.Context, r reader, j *job) {
 	chunk, err := j.kept, error(nil)
 	if chunk == nil {
 		var c refetch.Chunk
-		c, err = r.Read(ctx, j.p.topic, j.p.id, j.from, rereadBytes)
+		c, err = r.Read(ctx, j.p.topic, j.p.id, j.from, j.size())
 		chunk = &c
 	}
 	switch out, gone := errors.AsType[*refetch.ErrOutOfRange](err); {
@@ -259,83 +279,117 @@ func (e *engine) countLost(p *partition, lanes int, start int64) {
 
 // offer gives the records of a chunk to the lanes that wait for them.
 func (e *engine) offer(j *job, c *refetch.Chunk) {
-	p := j.p
-	var a admission
-	records := c.Records
-	for len(records) > 0 && records[0].Offset < j.from {
-		records = records[1:]
+	e.mu.Lock()
+	if j.kept == nil {
+		e.meter(j, c)
 	}
-	a.classify((*e.routes.Load())[p.topic], p, records, false)
+	e.mu.Unlock()
+	var a admission
+	next, more := j.from, true
+	for more {
+		records, to := part(c, next)
+		a.classify((*e.routes.Load())[j.p.topic], j.p, records, false)
+		next, more = e.offerPart(j, c, a.chunk, next, to)
+	}
+	clear(a.chunk)
+	e.offered(j, c, next)
+}
 
+// part is the next few records of a chunk from an offset on, and the offset
+// behind them.
+func part(c *refetch.Chunk, from int64) ([]*kgo.Record, int64) {
+	i, _ := slices.BinarySearchFunc(c.Records, from, func(r *kgo.Record, at int64) int { return cmp.Compare(r.Offset, at) })
+	if len(c.Records)-i <= admitChunk {
+		return c.Records[i:], c.Next
+	}
+	return c.Records[i : i+admitChunk], c.Records[i+admitChunk].Offset
+}
+
+// offerPart offers records of [from, to) under one lock. It returns up to where
+// it came, and whether there is more to offer of the chunk.
+func (e *engine) offerPart(j *job, c *refetch.Chunk, records []classified, from, to int64) (int64, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	p := j.p
+	if p.gone.Load() {
+		return from, false
+	}
+	limit := p.progress.Next()
+	to = min(to, limit)
+	if c.AtEnd && c.End >= limit {
+		to = limit // nothing is left of what the cursor passed here
+	}
+	next, ok := e.refill(j, records, from, to)
+	if !ok {
+		e.rewinds = append(e.rewinds, p)
+		e.askAttention()
+		return from, false
+	}
+	e.wakeOne()
+	return next, next == to && next > from && next < min(c.Next, limit)
+}
+
+// offered ends a job that came up to next.
+func (e *engine) offered(j *job, c *refetch.Chunk, next int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := j.p
 	p.rereads.running = false
 	if p.gone.Load() {
 		return
 	}
-	limit := p.progress.Next()
-	next := min(c.Next, limit)
-	if c.AtEnd && c.End >= limit {
-		next = limit // nothing is left of what the cursor passed here
-	}
-	if j.kept == nil {
-		e.meter(j, c, next)
-	}
-	next, ok := e.refill(j, a.chunk, next)
-	if !ok {
-		e.rewinds = append(e.rewinds, p)
-		e.askAttention()
-		return
-	}
 	e.keep(p, j, c, next)
-	if !j.scout {
-		p.rereads.tail = max(p.rereads.tail, next)
-	}
 	if next <= j.from {
 		p.rereads.after = e.now() + rereadPause
 	}
-	e.wakeOne()
 	e.signalHungry()
 }
 
-// meter counts what was read, and spends tokens for what is read again.
-func (e *engine) meter(j *job, c *refetch.Chunk, next int64) {
+// meter counts what was read, and spends tokens for what is read again beyond
+// the tail's one time.
+func (e *engine) meter(j *job, c *refetch.Chunk) {
 	e.metrics.reread.Add(float64(c.Bytes))
 	r := &j.p.rereads
 	switch {
 	case j.scout:
 		r.tokens -= float64(c.Bytes)
-	case j.from < r.tail:
-		again := float64(min(next, r.tail)-j.from) / float64(max(next-j.from, 1))
+	case j.from < r.read:
+		again := float64(min(c.Next, r.read)-j.from) / float64(max(c.Next-j.from, 1))
 		r.tokens -= again * float64(c.Bytes)
+	}
+	if !j.scout {
+		r.read = max(r.read, c.Next)
 	}
 }
 
-// keep holds on to a chunk whose rest a full lane has kept from being offered.
+// keep holds on to a chunk whose rest a full lane has kept the tail from
+// offering, so that it is not read once more.
 func (e *engine) keep(p *partition, j *job, c *refetch.Chunk, next int64) {
 	r := &p.rereads
-	if r.kept != nil && r.kept != c {
+	if j.scout {
+		return
+	}
+	e.dropKept(p)
+	if next < min(c.Next, p.progress.Next()) {
+		r.kept = c
+		e.hold(p, int64(c.Bytes))
+	}
+}
+
+func (e *engine) dropKept(p *partition) {
+	if r := &p.rereads; r.kept != nil {
 		e.hold(p, -int64(r.kept.Bytes))
 		r.kept = nil
 	}
-	wanted := !j.scout && next < min(c.Next, p.progress.Next())
-	switch {
-	case wanted && r.kept == nil:
-		r.kept = c
-		e.hold(p, int64(c.Bytes))
-	case !wanted && r.kept != nil:
-		r.kept = nil
-		e.hold(p, -int64(c.Bytes))
-	}
 }
 
-// refill offers records up to next and returns up to where it came: a tail
+// refill offers records of [from, next) and returns up to where it came: a tail
 // stops at a lane that is full. It is false when the checkpoint that the
 // partition began with turns out to be of another log.
-func (e *engine) refill(j *job, chunk []classified, next int64) (int64, bool) {
+func (e *engine) refill(j *job, chunk []classified, from, next int64) (int64, bool) {
 	p := j.p
 	in := &arrival{at: e.now(), copies: true}
-	pass := e.sched.BeginPass(p.lanes, j.from)
+	pass := e.sched.BeginPass(p.lanes, from)
 	for i := range chunk {
 		c := &chunk[i]
 		if c.rec.Offset >= next {
@@ -344,7 +398,7 @@ func (e *engine) refill(j *job, chunk []classified, next int64) (int64, bool) {
 		if c.class > classNoTenant || c.class == classNoTenant && e.cfg.NoTenant == NoTenantSkip {
 			continue
 		}
-		if p.progress.Recovering() && !e.judge(p, j.from, c) {
+		if p.progress.Recovering() && !e.judge(p, from, c) {
 			return 0, false
 		}
 		copied := new(kgo.Record)
@@ -361,7 +415,7 @@ func (e *engine) refill(j *job, chunk []classified, next int64) (int64, bool) {
 		}
 	}
 	e.sched.Passed(&pass, next)
-	p.progress.Passed(j.from, next)
+	p.progress.Passed(from, next)
 	return next, true
 }
 
