@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/tenantlane/tenantlane/internal/embedded"
+	"github.com/tenantlane/tenantlane/internal/testkit"
 )
 
 // broker is a Kafka that a test runs against.
@@ -31,16 +31,7 @@ func forEachBroker(t *testing.T, test func(*testing.T, broker)) {
 
 func startEmbedded(t *testing.T) broker {
 	t.Helper()
-	b, err := embedded.Start(embedded.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return broker{name: "embedded", addrs: b.Addrs()}
+	return broker{name: "embedded", addrs: testkit.Broker(t).Addrs()}
 }
 
 // realBroker skips the test where there is none; TestMain has said so, and has
@@ -53,15 +44,13 @@ func realBroker(t *testing.T) broker {
 	return broker{name: "kafka", addrs: suite.kafka}
 }
 
+// Addrs makes a broker one that testkit has clients for.
+func (b broker) Addrs() []string { return b.addrs }
+
 // client returns a client that is closed at the test's end.
 func (b broker) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	client, err := kgo.NewClient(append(slices.Clip(opts), kgo.SeedBrokers(b.addrs...))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	return client
+	return testkit.Client(t, b, opts...)
 }
 
 // topic creates a topic with a name of its own, which is deleted at the test's
@@ -127,24 +116,8 @@ func deadline(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// await polls until the condition holds, and fails the test if ctx ends first.
+// await is testkit.Await, whose name is long for how often it is needed here.
 func await(ctx context.Context, t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	if !poll(ctx, holds) {
-		t.Fatalf("waited in vain: %s", what)
-	}
-}
-
-// poll waits until the condition holds, and reports whether it does.
-func poll(ctx context.Context, holds func() bool) bool {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
-		}
-	}
-	return true
+	testkit.Await(ctx, t, what, holds)
 }

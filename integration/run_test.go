@@ -20,6 +20,7 @@ import (
 	"github.com/tenantlane/tenantlane/consumer"
 	"github.com/tenantlane/tenantlane/internal/check"
 	"github.com/tenantlane/tenantlane/internal/load"
+	"github.com/tenantlane/tenantlane/internal/testkit"
 	"github.com/tenantlane/tenantlane/partitioner"
 	"github.com/tenantlane/tenantlane/partitioner/routing"
 	"github.com/tenantlane/tenantlane/partitioner/store"
@@ -298,7 +299,7 @@ func (r *run) awaitShare(more int64, workers ...*worker) {
 	ctx := deadline(r.t, time.Minute)
 	for _, w := range workers {
 		goal := w.handled.Load() + more
-		if !poll(ctx, func() bool { return w.handled.Load() >= goal || w.ended() }) || w.ended() {
+		if !testkit.Poll(ctx, func() bool { return w.handled.Load() >= goal || w.ended() }) || w.ended() {
 			r.t.Fatalf("%s has handled %d records, not %d: %s", w.name, w.handled.Load(), goal, r.situation())
 		}
 	}

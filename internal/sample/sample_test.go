@@ -16,25 +16,15 @@ import (
 	"github.com/tenantlane/tenantlane/internal/embedded"
 	"github.com/tenantlane/tenantlane/internal/sample"
 	"github.com/tenantlane/tenantlane/internal/sketch"
+	"github.com/tenantlane/tenantlane/internal/testkit"
 )
 
 // broker starts an embedded broker with the topic "orders" of two partitions,
 // and a client that produces to the partition a record names.
 func broker(t *testing.T, opts ...kgo.Opt) (*embedded.Broker, *kgo.Client) {
 	t.Helper()
-	b, err := embedded.Start(embedded.Config{Options: []kfake.Opt{kfake.SeedTopics(2, "orders")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.Close() })
-	client, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(b.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic("orders"),
-	}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	return b, client
+	b := testkit.Broker(t, kfake.SeedTopics(2, "orders"))
+	return b, testkit.Client(t, b, append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic("orders"))...)
 }
 
 func produce(t *testing.T, client *kgo.Client, partition int32, tenant string, n int) {

@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
-	"github.com/tenantlane/tenantlane/internal/embedded"
+	"github.com/tenantlane/tenantlane/internal/testkit"
 	"github.com/tenantlane/tenantlane/partitioner/adopt"
 	"github.com/tenantlane/tenantlane/partitioner/routing"
 )
@@ -99,21 +99,7 @@ func second(_ routing.TopicSpec, err error) error { return err }
 // and a client with franz-go's default partitioner.
 func broker(t testing.TB) *kgo.Client {
 	t.Helper()
-	b, err := embedded.Start(embedded.Config{Options: []kfake.Opt{kfake.SeedTopics(12, "orders")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.DefaultProduceTopic("orders"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		client.Close()
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return client
+	return testkit.Client(t, testkit.Broker(t, kfake.SeedTopics(12, "orders")), kgo.DefaultProduceTopic("orders"))
 }
 
 func keyed(n int) []*kgo.Record {

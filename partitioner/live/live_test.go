@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
-	"github.com/tenantlane/tenantlane/internal/embedded"
+	"github.com/tenantlane/tenantlane/internal/testkit"
 	"github.com/tenantlane/tenantlane/partitioner/live"
 	"github.com/tenantlane/tenantlane/partitioner/routing"
 )
@@ -33,20 +33,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	b, err := embedded.Start(embedded.Config{Options: []kfake.Opt{kfake.SeedTopics(4, "orders", "other")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic("orders"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		client.Close()
-		if failed := b.Close(); failed != nil {
-			t.Error(failed)
-		}
-	})
+	b := testkit.Broker(t, kfake.SeedTopics(4, "orders", "other"))
+	client := testkit.Client(t, b, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic("orders"))
 	table, err := routing.NewTable(routing.Spec{Topics: map[string]routing.TopicSpec{"orders": {
 		Partitions: 4, Slots: 16, TenantOf: routing.TenantRule{From: routing.FromPrefix, Arg: ":"},
 		Placements: map[string]routing.Placement{"acme": {Partitions: []int32{1}}},
