@@ -55,7 +55,7 @@ func (p *Producer) barrier(ctx context.Context, part *partition, tenant []byte, 
 	f.partition, f.part = part.index, part
 	answer := make(chan error, 1)
 	p.pending.add()
-	p.client.Produce(f, &f.rec, func(_ *kgo.Record, err error) {
+	p.client.Produce(f, &f.rec, func(_ *kgo.Record, err error) { //nolint:contextcheck // f stands for ctx, without its end
 		answer <- err
 		p.pending.done()
 	})

@@ -58,7 +58,7 @@ func (d *dest) grow(index int32) *partition {
 	defer d.mu.Unlock()
 	parts := append([]*partition(nil), *d.parts.Load()...)
 	for i := len(parts); i <= int(index)+1; i++ {
-		parts = append(parts, &partition{dest: d, index: int32(i - 1), room: newRoom(ErrPartitionUnavailable)}) //nolint:gosec // a partition
+		parts = append(parts, &partition{dest: d, index: int32(i - 1), room: newRoom(ErrPartitionUnavailable)})
 	}
 	d.parts.Store(&parts)
 	return parts[index+1]
@@ -73,13 +73,6 @@ func (p *partition) take(size int64, most limit) bool {
 	}
 	p.room.take(size)
 	return true
-}
-
-// give ends what take began, for a record that never left.
-func (p *partition) give(size int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.room.give(size)
 }
 
 // done counts a record that left, and how it ended.

@@ -91,7 +91,10 @@ const (
 	stampSize = len(routing.HeaderRoute) + maxRoute + len(routing.HeaderTime) + maxTime
 )
 
-func newFlight(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, error)) *flight {
+func newFlight(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, error)) *flight { //nolint:contextcheck // nil is Background
+	if ctx == nil {
+		ctx = context.Background() // as kgo does
+	}
 	f := &flight{rec: *r, caller: r, promise: promise, ctx: ctx, values: ctx, start: time.Now(), partition: -1}
 	if r.Context != nil {
 		f.values = r.Context

@@ -183,7 +183,7 @@ func (t *topicPartitioner) otherwise(r *kgo.Record, n int, backup kgo.TopicBacku
 		return t.fallback.partition(r, n, backup)
 	}
 	if t.way == wayKey && len(r.Key) > 0 {
-		if pick := int(t.topic.Partition(r.Key, r.Key)); uint(pick) < uint(n) { //nolint:gosec // -1 becomes large
+		if pick := int(t.topic.Partition(r.Key, r.Key)); uint(pick) < uint(n) {
 			return pick
 		}
 	}

@@ -28,11 +28,8 @@ import (
 //
 // An error that arises here is a [*RouteError]; others are the client's.
 func (p *Producer) Produce(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, error)) {
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	f := newFlight(ctx, r, promise)
-	if err := p.begin(f); err != nil {
+	if err := p.begin(f); err != nil { //nolint:contextcheck // f has ctx
 		p.refuse(f, err)
 	}
 }

@@ -75,7 +75,7 @@ func NewProducer(client *kgo.Client, src store.Source, cfg ProducerConfig) (*Pro
 		return nil, fmt.Errorf("producer: %w", err)
 	}
 	cfg = cfg.withDefaults(client)
-	if err := cfg.validate(client); err != nil {
+	if err = cfg.validate(client); err != nil {
 		return nil, fmt.Errorf("producer: %w", err)
 	}
 	p := &Producer{
@@ -88,7 +88,7 @@ func NewProducer(client *kgo.Client, src store.Source, cfg ProducerConfig) (*Pro
 	p.budget.full, p.budget.max = ErrTenantBackpressure, limit{int64(cfg.MaxRecords), cfg.MaxBytes}
 	p.promise = p.answered
 	p.topic, _ = client.OptValue(kgo.DefaultProduceTopic).(string)
-	if _, err := rand.Read(p.session[:]); err != nil {
+	if _, err = rand.Read(p.session[:]); err != nil {
 		return nil, fmt.Errorf("producer: session id: %w", err)
 	}
 	if p.metrics, err = newProducerMetrics(p, cfg.Registerer); err != nil {

@@ -34,7 +34,7 @@ func newShortcut(table *routing.Table, t *routing.Topic) shortcut {
 	}
 	s := shortcut{of: table, mask: uint64(slots - 1), cells: make([]uint64, slots)}
 	for slot := range s.cells {
-		s.cells[slot] = uint64(t.SlotPartition(int32(slot))) //nolint:gosec // below routing.MaxPartitions
+		s.cells[slot] = uint64(t.SlotPartition(int32(slot)))
 	}
 	for _, tenant := range placed {
 		sum := xxhash.Sum64String(tenant)

@@ -24,7 +24,7 @@ func (p *Producer) ProduceSync(ctx context.Context, records ...*kgo.Record) kgo.
 		f := newFlight(ctx, r, nil)
 		f.promise = func(r *kgo.Record, err error) { w.finish(f, r, err) }
 		w.begin(f)
-		if err := p.begin(f); err != nil {
+		if err := p.begin(f); err != nil { //nolint:contextcheck // f has ctx
 			f.count(err)
 			p.finish(f, err) // this promise takes no lock of a caller's
 		}

@@ -6,12 +6,12 @@ import (
 )
 
 var (
-	// ErrMoving: the tenant is moving already.
+	// ErrMoving says that the tenant is moving already.
 	ErrMoving = errors.New("already moving")
-	// ErrNotDrained: a group did not commit past the end of the old home in
+	// ErrNotDrained says that a group did not commit past the end of the old home in
 	// time. It is wrapped in a [*NotDrainedError].
 	ErrNotDrained = errors.New("old home not drained")
-	// ErrPlacementChanged: somebody else gave the tenant another placement
+	// ErrPlacementChanged says that somebody else gave the tenant another placement
 	// while it moved.
 	ErrPlacementChanged = errors.New("placement changed during the move")
 )

@@ -29,7 +29,7 @@ func ExampleCoordinator_MoveStopped() {
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "routing.yaml")
 	table := "version: 1\nrevision: 1\ntopics:\n  orders: {partitions: 8, epoch: 1, placements: {acme-corp: {partitions: [0], epoch: 1}}}\n"
-	if err := os.WriteFile(path, []byte(table), 0o600); err != nil {
+	if err = os.WriteFile(path, []byte(table), 0o600); err != nil {
 		log.Fatal(err)
 	}
 

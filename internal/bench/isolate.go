@@ -104,7 +104,7 @@ type IsolationReport struct {
 // Isolation makes a topic, measures the phases in turns, and deletes it.
 func Isolation(ctx context.Context, cfg IsolationConfig) (report IsolationReport, err error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+	if err = cfg.validate(); err != nil {
 		return report, fmt.Errorf("bench isolation: %w", err)
 	}
 	topic := "tenantlane-bench-" + strconv.FormatUint(rand.Uint64(), 36)
@@ -117,7 +117,7 @@ func Isolation(ctx context.Context, cfg IsolationConfig) (report IsolationReport
 	if err != nil {
 		return report, fmt.Errorf("bench isolation: %w", err)
 	}
-	defer iso.close()
+	defer iso.close()                              //nolint:contextcheck // after ctx too
 	if _, err := iso.quiet(ctx, nil); err != nil { // warm up
 		return report, fmt.Errorf("bench isolation: %w", err)
 	}
@@ -193,7 +193,7 @@ func (b *isolation) round(ctx context.Context) error {
 	}
 	b.alone.add(quiet.of(nil))
 
-	stop := b.startFlood([]string{floodTenant})
+	stop := b.startFlood([]string{floodTenant}) //nolint:contextcheck // ends with stop
 	quiet, err = b.quiet(ctx, nil)
 	b.floodRates = append(b.floodRates, stop())
 	if err != nil {
@@ -218,7 +218,7 @@ func (b *isolation) roundWithoutLeaders(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	stop := b.startFlood(b.tenantsOn(gone))
+	stop := b.startFlood(b.tenantsOn(gone)) //nolint:contextcheck // ends with stop
 	quiet, err := b.quiet(ctx, gone)
 	err = errors.Join(err, restore())
 	stop()

@@ -77,11 +77,11 @@ func BenchmarkIsolation(b *testing.B) {
 		KafkaOpts: opts, Population: benchPopulation(),
 		Break: func(ctx context.Context, topic string) ([]int32, func() error, error) {
 			const victim = 3
-			gone, err := ledBy(ctx, opts, topic, victim)
-			if err == nil {
-				err = cluster.Kill(victim)
+			gone, failed := ledBy(ctx, opts, topic, victim)
+			if failed == nil {
+				failed = cluster.Kill(victim)
 			}
-			return gone, func() error { return cluster.Restart(ctx, victim) }, err
+			return gone, func() error { return cluster.Restart(ctx, victim) }, failed
 		},
 	})
 	if err != nil {

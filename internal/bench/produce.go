@@ -102,7 +102,7 @@ type ProduceReport struct {
 // it.
 func Produce(ctx context.Context, cfg ProduceConfig) (report ProduceReport, err error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+	if err = cfg.validate(); err != nil {
 		return ProduceReport{}, fmt.Errorf("bench produce: %w", err)
 	}
 	topic := "tenantlane-bench-" + strconv.FormatUint(rand.Uint64(), 36)
@@ -111,7 +111,7 @@ func Produce(ctx context.Context, cfg ProduceConfig) (report ProduceReport, err 
 		return ProduceReport{}, fmt.Errorf("bench produce: %w", err)
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	sides, err := produceSides(cfg, topic)
+	sides, err := produceSides(cfg, topic) //nolint:contextcheck // closing has a deadline of its own
 	defer closeAll(sides)
 	if err != nil {
 		return ProduceReport{}, fmt.Errorf("bench produce: %w", err)
@@ -139,9 +139,9 @@ func makeTopic(ctx context.Context, cfg ProduceConfig, replicas int16, topic str
 	}
 	return func() error {
 		defer client.Close()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		deleting, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		if _, err := admin.DeleteTopic(ctx, topic); err != nil {
+		if _, err := admin.DeleteTopic(deleting, topic); err != nil {
 			return fmt.Errorf("delete topic %s: %w", topic, err)
 		}
 		return nil
@@ -162,7 +162,8 @@ type producing struct {
 
 func produceSides(cfg ProduceConfig, topic string) (sides []*producing, err error) {
 	for _, headers := range []bool{false, true} {
-		client, err := kgo.NewClient(append(slices.Clone(cfg.KafkaOpts), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))...)
+		var client *kgo.Client
+		client, err = kgo.NewClient(append(slices.Clone(cfg.KafkaOpts), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))...)
 		if err != nil {
 			return sides, err
 		}
@@ -231,7 +232,7 @@ func (s *producing) run(ctx context.Context, cfg ProduceConfig, topic string, te
 	producers.Wait()
 	err := s.flush(ctx)
 	elapsed, used := time.Since(begun), processTime()-cpu
-	if err := errors.Join(ctx.Err(), err, answers.failed()); err != nil {
+	if err = errors.Join(ctx.Err(), err, answers.failed()); err != nil {
 		return err
 	}
 	s.rates = append(s.rates, float64(len(tenants))/elapsed.Seconds())

@@ -113,7 +113,7 @@ func routeTable(ctx context.Context, cfg RouteConfig, placements int) (RouteTabl
 	placed := make([]string, placements)
 	for i := range placed {
 		placed[i] = fmt.Sprintf("@placed-%06d/service", i)
-		spec.Placements[placed[i]] = routing.Placement{Partitions: []int32{int32(i) % cfg.Partitions}, Epoch: 1} //nolint:gosec // a partition
+		spec.Placements[placed[i]] = routing.Placement{Partitions: []int32{int32(i) % cfg.Partitions}, Epoch: 1}
 	}
 	table, err := routing.NewTable(routing.Spec{Revision: 1, Topics: map[string]routing.TopicSpec{routeTopic: spec}})
 	if err != nil {
