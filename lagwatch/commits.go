@@ -2,6 +2,7 @@ package lagwatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -86,7 +87,7 @@ func (r *round) takeCommits(g *kmsg.OffsetFetchResponseGroup) {
 		t := &g.Topics[i]
 		if t.Topic == "" { // an id that the cluster's metadata does not name
 			out.CommitsKnown = false
-			r.failLocked(fmt.Sprintf("fetching commits of group %q", g.Group), fmt.Errorf("no name for topic id %x", t.TopicID))
+			r.failLocked(fmt.Sprintf("fetching commits of group %q", g.Group), errors.New("it reads a topic whose metadata cannot be seen"))
 			continue
 		}
 		if !r.cfg.watchesTopic(t.Topic) {

@@ -2,6 +2,7 @@ package lagwatch
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -19,11 +20,8 @@ func (e *engine) evaluate(s *Snapshot) *Evaluation {
 	for _, key := range e.order {
 		e.evaluatePair(out, s, key, live)
 	}
-	for id := range e.named {
-		if !live[id] {
-			delete(e.named, id)
-		}
-	}
+	maps.DeleteFunc(e.named, func(id string, _ attribution) bool { return !live[id] })
+	maps.DeleteFunc(e.producers, func(id string, _ string) bool { return !live[id] })
 	return out
 }
 
@@ -113,6 +111,9 @@ func (e *engine) alert(s *Snapshot, key pairKey, a *lag.Alert, who attribution) 
 	out.Class = ev.Class.String()
 	out.Values = values(&ev)
 	out.Summary = summary(&out, &ev)
+	if producer := e.producers[alertID(key, a)]; producer != "" {
+		out.Summary += " It is the transaction of " + producer + "."
+	}
 	out.Commands = e.commands(key, &ev, who)
 	return out
 }

@@ -22,6 +22,8 @@ type engine struct {
 	pairs   map[pairKey]*pairState
 	order   []pairKey // of pairs, sorted
 	named   map[string]attribution
+
+	producers map[string]string // of hanging transactions, by alert
 }
 
 // pairKey is a (group, topic). The topic is empty for a group of which no
@@ -36,6 +38,7 @@ type topicLogs struct {
 type pairState struct {
 	tracker *lag.Tracker
 	owner   string
+	rule    lag.Rule
 	samples []lag.Sample
 	verdict *lag.Verdict
 }
@@ -43,7 +46,7 @@ type pairState struct {
 func newEngine(cfg *Config) *engine {
 	return &engine{
 		cfg: cfg, layouts: map[string]layout{}, logs: map[string]*topicLogs{},
-		pairs: map[pairKey]*pairState{}, named: map[string]attribution{},
+		pairs: map[pairKey]*pairState{}, named: map[string]attribution{}, producers: map[string]string{},
 	}
 }
 
@@ -163,7 +166,7 @@ func (e *engine) addPair(key pairKey) {
 	if e.once {
 		rule.For, rule.DrainOK, rule.KeepFiring = 0, 0, 0
 	}
-	e.pairs[key] = &pairState{tracker: lag.NewTracker(rule, e.layout(key.topic).poolOf), owner: owner}
+	e.pairs[key] = &pairState{tracker: lag.NewTracker(rule, e.layout(key.topic).poolOf), owner: owner, rule: rule}
 	e.order = append(e.order, key)
 	slices.SortFunc(e.order, func(a, b pairKey) int {
 		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.topic, b.topic))
@@ -182,7 +185,7 @@ func (e *engine) observePair(s *Snapshot, key pairKey) {
 	if g, ok := s.group(key.group); ok {
 		r.Group = lag.GroupSample{Known: g.Known && g.CommitsKnown, Members: g.Members, Rebalancing: g.Rebalancing, Missing: g.Missing}
 		if c, ok := g.topic(key.topic); ok {
-			p.samples = e.samples(p.samples, s.At, c, t)
+			p.samples = e.samples(p, s.At, c, t)
 		}
 	}
 	r.Samples = p.samples
@@ -190,7 +193,8 @@ func (e *engine) observePair(s *Snapshot, key pairKey) {
 }
 
 // samples joins what a group committed with what the logs hold.
-func (e *engine) samples(out []lag.Sample, at time.Time, c *CommitsSnapshot, t *TopicSnapshot) []lag.Sample {
+func (e *engine) samples(pair *pairState, at time.Time, c *CommitsSnapshot, t *TopicSnapshot) []lag.Sample {
+	out := pair.samples
 	var logs []lag.Log
 	if l := e.logs[c.Topic]; l != nil {
 		logs = l.logs
@@ -206,6 +210,7 @@ func (e *engine) samples(out []lag.Sample, at time.Time, c *CommitsSnapshot, t *
 		commit := offsetOf(c.Commits, p)
 		if t != nil && t.Known && commit != Unread && offsetOf(t.Start, p) >= 0 && offsetOf(t.End, p) >= 0 {
 			fill(&s, at, c, t, &logs[p])
+			s.Hanging = logs[p].Hanging(at, pair.rule.TxnHanging)
 		}
 		out = append(out, s)
 	}
@@ -223,7 +228,7 @@ func fill(s *lag.Sample, at time.Time, c *CommitsSnapshot, t *TopicSnapshot, log
 		s.Runnable = r
 	}
 	s.Visible = max(offsetOf(c.Visible, p), lag.None)
-	s.Quiet, s.Hanging = log.Quiet(at), log.Hanging(at)
+	s.Quiet = log.Quiet(at)
 	s.LossIn = log.LossIn(at, s.Committed, t.Retention)
 	if s.Committed == lag.None {
 		return

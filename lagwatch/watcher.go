@@ -210,6 +210,7 @@ func (w *Watcher) look(ctx context.Context, s *sampler, reader *sample.Reader) *
 	w.metrics.sampled(time.Since(begin), len(snap.Errors))
 	w.engine.observe(snap)
 	w.attribute(ctx, reader, begin)
+	w.nameProducers(ctx, s.client)
 	w.record(snap)
 	e := w.engine.evaluate(snap)
 	if w.stateError != nil {

@@ -93,6 +93,7 @@ func (r *ruleFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&r.MaxDelay, "max-delay", d.MaxDelay, "delay from which a whole pool is behind")
 	flags.DurationVar(&r.For, "for", d.For, "how long a partition is hot before it fires")
 	flags.DurationVar(&r.KeepFiring, "keep-firing-for", d.KeepFiring, "how long it is clear before it resolves")
+	flags.DurationVar(&r.TxnHanging, "txn-hanging", d.TxnHanging, "how long a transaction may hold readers back")
 	flags.DurationVar(&r.DrainOK, "drain-ok", d.DrainOK, "hold the page while the lag is gone within this time")
 }
 

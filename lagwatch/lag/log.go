@@ -78,11 +78,11 @@ func (l *Log) LossIn(at time.Time, commit int64, retention time.Duration) time.D
 	return left
 }
 
-// Hanging is true when the last stable offset has not moved for 10 minutes
-// while the high watermark grew: a transaction that is not ended.
-func (l *Log) Hanging(at time.Time) bool {
-	return l.seen && l.stable != None && l.stable < l.lastEnd && l.lastEnd > l.stableEnd &&
-		millis(at.UnixMilli()-l.stableAt) >= hangingAfter
+// Hanging is true when the last stable offset has not moved for that long (0:
+// never) while the high watermark grew: a transaction that is not ended.
+func (l *Log) Hanging(at time.Time, after time.Duration) bool {
+	return after > 0 && l.seen && l.stable != None && l.stable < l.lastEnd && l.lastEnd > l.stableEnd &&
+		millis(at.UnixMilli()-l.stableAt) >= after
 }
 
 // Quiet is true when the end has not moved for 10 minutes.

@@ -29,6 +29,9 @@ type Rule struct {
 	// DrainOK holds a page back while the lag is on its way to 0 within this
 	// time; 0: never holds.
 	DrainOK time.Duration
+	// TxnHanging is how long the last stable offset may stand still while the
+	// log grows; 0: off. Kafka ends transactions itself after 15 min at most.
+	TxnHanging time.Duration
 	// BehindPages makes a pool that is behind a page instead of a ticket.
 	BehindPages bool
 }
@@ -40,6 +43,7 @@ func Defaults() Rule {
 		Interval: 10 * time.Second, Ratio: 3, CriticalRatio: 10,
 		MinLag: 1000, MinDelay: time.Minute, MaxDelay: 15 * time.Minute,
 		For: 5 * time.Minute, KeepFiring: 5 * time.Minute, DrainOK: 10 * time.Minute,
+		TxnHanging: 10 * time.Minute,
 	}
 }
 
@@ -51,7 +55,6 @@ const (
 	stuckFloor     = 10 * time.Minute // an unmoved commit
 	noCommitAfter  = 10 * time.Minute // a held partition without a commit
 	goneAfter      = 5 * time.Minute  // a group without members
-	hangingAfter   = 10 * time.Minute // an unmoved last stable offset
 	idleAfter      = 10 * time.Minute // an unmoved end
 	lossFloor      = time.Hour        // time to loss that always alarms
 	slowFloor      = 5 * time.Minute  // the least delay that is slow
@@ -86,7 +89,7 @@ func (r Rule) Validate() error {
 		{"max_delay", r.MaxDelay},
 		{"for", r.For},
 		{"keep_firing_for", r.KeepFiring},
-		{"drain_ok", r.DrainOK},
+		{"drain_ok", r.DrainOK}, {"txn_hanging", r.TxnHanging},
 	} {
 		if d.d < 0 {
 			return fmt.Errorf("%s %v: must not be negative", d.name, d.d)

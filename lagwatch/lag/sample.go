@@ -37,7 +37,7 @@ type Sample struct {
 	// Owned is true when a member of the group holds the partition.
 	Owned bool
 	// Quiet is true when the end has not moved for long, Hanging when a
-	// transaction keeps the stable offset back (Log.Quiet, Log.Hanging).
+	// transaction keeps the stable offset back (see Log).
 	Quiet, Hanging bool
 }
 
