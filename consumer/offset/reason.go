@@ -25,7 +25,7 @@ const (
 	Fingerprint
 	// Moved: the committed offset was changed and the metadata kept.
 	Moved
-	// NoEpoch: it has no leader epoch to check the log with.
+	// NoEpoch: the broker does not tell where its leader epoch ends.
 	NoEpoch
 	// Truncated: the log was cut below the frontier.
 	Truncated

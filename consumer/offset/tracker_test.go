@@ -31,6 +31,7 @@ func TestSnapshot(t *testing.T) {
 		{"none named", 50, 0, lanes(10, 20), 10, 10, 0},
 		{"a batch half admitted", 15, 3, lanes(10, 20), 10, 15, 1},
 		{"only the half batch", 15, 3, lanes(15, 20), 15, 15, 0},
+		{"more in the half batch than can be named", 15, 1, lanes(20, 30), 15, 15, 0},
 	} {
 		tr := offset.NewTracker(0)
 		if !tr.Admitted(c.next, 1) {
@@ -129,6 +130,24 @@ func TestNamesWhoseRecordsAreGoneMoveOn(t *testing.T) {
 	}
 	if st := tr.Snapshot(5, nil); st.Watermark != 100 || st.Frontier != 100 {
 		t.Errorf("%+v, want W = F = 100", st)
+	}
+}
+
+// A re-read that began above the first of two equal names may have passed over
+// records of the second one's lane, because it could be the first one's.
+func TestEqualNamesMoveOnTogether(t *testing.T) {
+	names := []offset.Lane{{Name: 7, Offset: 10}, {Name: 7, Offset: 40, AtLeast: true}}
+	tr, _ := offset.Resume(checkpoint(10, 100, names...), 0)
+	if _, m := tr.Judge(30, 45, 7); m != offset.NoMatch {
+		t.Errorf("a record above the second name is %v", m)
+	}
+	tr.Passed(30, 60)
+	if st := tr.Snapshot(5, nil); len(st.Lanes) != 2 || st.Lanes[1].Offset != 40 {
+		t.Errorf("%+v, want the second name still at 40", st.Lanes)
+	}
+	tr.Passed(10, 50)
+	if st := tr.Snapshot(5, nil); len(st.Lanes) != 2 || st.Lanes[0].Offset != 50 || st.Lanes[1].Offset != 50 {
+		t.Errorf("%+v, want both names at 50", st.Lanes)
 	}
 }
 
