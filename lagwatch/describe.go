@@ -54,6 +54,7 @@ func (e *engine) evaluatePair(out *Evaluation, s *Snapshot, key pairKey, live ma
 func poolEvaluation(key pairKey, g *GroupSnapshot, v *lag.PoolVerdict) PoolEvaluation {
 	pool := PoolEvaluation{
 		Group: key.group, Topic: key.topic, Pool: v.Name, Baseline: rounded(v.Baseline), Skew: rounded(v.Skew),
+		InflowSkew: rounded(v.InflowSkew), HandledSkew: rounded(v.HandledSkew),
 		Members: g.Members, State: g.State, Firing: []Firing{}, Partitions: make([]PartitionEvaluation, len(v.Partitions)),
 	}
 	for i, p := range v.Partitions {
@@ -179,6 +180,8 @@ func whatHappened(name string) string {
 		return "a lane is far behind the others"
 	case lag.AlertBehind:
 		return "the whole pool is late"
+	case lag.AlertSkew:
+		return "it takes more than three times the median of its pool"
 	}
 	return name
 }

@@ -40,10 +40,14 @@ type PoolEvaluation struct {
 	// Baseline is what the partition with the largest lag is compared with.
 	Baseline float64 `json:"baseline"`
 	// Skew is the largest lag over the lower median.
-	Skew       float64               `json:"skew"`
-	Members    int                   `json:"members"`
-	State      string                `json:"state,omitempty"`
-	Partitions []PartitionEvaluation `json:"partitions"`
+	Skew float64 `json:"skew"`
+	// InflowSkew and HandledSkew are the same for records that come in and
+	// that are done, per second over two minutes.
+	InflowSkew  float64               `json:"inflow_skew"`
+	HandledSkew float64               `json:"handled_skew"`
+	Members     int                   `json:"members"`
+	State       string                `json:"state,omitempty"`
+	Partitions  []PartitionEvaluation `json:"partitions"`
 	// Firing are the open alerts of the pool; those of the group as a whole
 	// are in its first pool.
 	Firing []Firing `json:"firing"`

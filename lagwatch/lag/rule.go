@@ -62,6 +62,9 @@ const (
 	chronicShare   = 0.25             // share of chronicSpan spent hot
 	hotShare       = 0.8              // share of known samples that must be hot
 	blindShare     = 0.1              // share of unknown partitions
+	skewRatio      = 3.0              // largest over median rate of a pool
+	skewAfter      = 10 * time.Minute // how long it must be so
+	skewEvery      = time.Minute      // how often it is computed
 	blindRounds    = 3                // rounds with too many unknown
 	goneRounds     = 3                // rounds in which the coordinator says "no such group"
 	staleAfter     = 30 * time.Minute // evidence from before a blindness

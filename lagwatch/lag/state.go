@@ -35,11 +35,22 @@ type GoneState struct {
 	Missing  int   `json:"missing,omitempty"`
 }
 
-// PoolState is what a pool alone has open.
+// PoolState is what concerns a pool as a whole.
 type PoolState struct {
 	Name   string    `json:"name"`
 	Behind CondState `json:"behind,omitzero"`
 	Blind  CondState `json:"blind,omitzero"`
+	Skew   SkewState `json:"skew,omitzero"`
+}
+
+// SkewState is how unevenly a pool is used.
+type SkewState struct {
+	CondState
+	Inflow  float64 `json:"in,omitempty"`
+	Handled float64 `json:"out,omitempty"`
+	Worst   int32   `json:"worst,omitempty"`
+	At      int64   `json:"at,omitempty"`
+	Over    int64   `json:"over,omitempty"`
 }
 
 // PartitionState is one partition.
@@ -81,9 +92,11 @@ func (t *Tracker) State() TrackerState {
 	}
 	s.Rebalance, s.RebalanceN = t.rebalanced.state()
 	for _, p := range t.pools {
-		if p.behind.firing() || p.blind.firing() {
-			s.Pools = append(s.Pools, PoolState{p.name, p.behind.state(), p.blind.state()})
-		}
+		k := &p.skew
+		s.Pools = append(s.Pools, PoolState{
+			p.name, p.behind.state(), p.blind.state(),
+			SkewState{k.state(), k.inflow, k.handled, k.worst, k.at, k.over},
+		})
 	}
 	for _, p := range t.partitions {
 		s.Partitions = append(s.Partitions, p.state())
@@ -109,6 +122,8 @@ func (t *Tracker) Restore(s TrackerState) {
 		for _, p := range t.pools {
 			if p.name == ps.Name {
 				p.behind, p.blind.condition = ps.Behind.restore(), ps.Blind.restore()
+				k := ps.Skew
+				p.skew = skew{k.restore(), k.Inflow, k.Handled, k.Worst, k.At, k.Over}
 			}
 		}
 	}

@@ -27,6 +27,7 @@ type Tracker struct {
 
 	lags    []int64
 	delays  []time.Duration
+	rates   []float64
 	verdict Verdict
 	spare   []PartitionVerdict
 }
@@ -37,6 +38,7 @@ type pool struct {
 	members []*partition
 	peers   peers
 	behind  condition
+	skew    skew
 	blind   blindness
 	unknown int
 }
@@ -89,6 +91,7 @@ func (t *Tracker) Observe(r *Round) *Verdict {
 		}
 		p.behind.step(p.peers.n > 0 && t.rule.MaxDelay > 0 && p.peers.medianDelay >= t.rule.MaxDelay,
 			t.now, t.knownTime(p), t.rule.KeepFiring)
+		t.followSkew(p)
 		p.blind.step(float64(p.unknown) > blindShare*float64(len(p.members)), t.now)
 	}
 	t.report(r.At)

@@ -499,3 +499,48 @@ func BenchmarkObserve(b *testing.B) {
 		})
 	}
 }
+
+func TestSkewIsATicketAfterTenMinutesAndNotForTrickles(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		busy, others float64
+		fires        bool
+	}{
+		"a whale among its peers": {400, 100, true},
+		"even":                    {120, 100, false},
+		"a trickle":               {1, 0, false},
+		"one alone is used":       {50, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(1, 8, lag.Defaults())
+			w.in = func(p, _ int) float64 {
+				if p == 5 {
+					return c.busy
+				}
+				return c.others
+			}
+			w.capacity = func(int, int) float64 { return 1000 }
+			var alerts []lag.Alert
+			for s := range 3600 {
+				w.step(s)
+				if s%10 != 0 {
+					continue
+				}
+				alerts = w.observe(s).Alerts
+				if s < 600 && len(alerts) != 0 {
+					t.Fatalf("after %d s: %+v", s, alerts)
+				}
+			}
+			if !c.fires {
+				if len(alerts) != 0 {
+					t.Fatalf("%+v", alerts)
+				}
+				return
+			}
+			if len(alerts) != 1 || alerts[0].Name != lag.AlertSkew || alerts[0].Severity != lag.Ticket || !slices.Equal(alerts[0].Partitions, []int32{5}) {
+				t.Fatalf("%+v", alerts)
+			}
+		})
+	}
+}

@@ -17,6 +17,9 @@ type PoolVerdict struct {
 	Baseline float64
 	// Skew is the largest lag over the lower median (at least one record).
 	Skew float64
+	// InflowSkew and HandledSkew are the largest rate over the lower median of
+	// records that come in, and that are done; 0 when hardly any do.
+	InflowSkew, HandledSkew float64
 	// MedianDelay is the lower median of the delays.
 	MedianDelay time.Duration
 	// Unknown is how many partitions this round did not see.
@@ -60,7 +63,10 @@ func (t *Tracker) report(now time.Time) {
 	v.Pools, v.Alerts, t.spare = v.Pools[:0], v.Alerts[:0], t.spare[:0]
 	for _, p := range t.pools {
 		from := len(t.spare)
-		pv := PoolVerdict{Name: p.name, MedianDelay: p.peers.medianDelay, Unknown: p.unknown}
+		pv := PoolVerdict{
+			Name: p.name, MedianDelay: p.peers.medianDelay, Unknown: p.unknown,
+			InflowSkew: p.skew.inflow, HandledSkew: p.skew.handled,
+		}
 		worst := int64(-1)
 		for _, m := range p.members {
 			t.spare = append(t.spare, t.describe(m, p))
@@ -110,6 +116,9 @@ func (t *Tracker) alertPool(p *pool) {
 			severity = Page
 		}
 		t.addAlert(AlertBehind, p.name, severity, &p.behind)
+	}
+	if p.skew.firing() {
+		t.addAlert(AlertSkew, p.name, Ticket, &p.skew.condition).join(p.skew.worst, Ticket, p.skew.since)
 	}
 	if p.blind.firing() {
 		t.addAlert(AlertBlind, p.name, Page, &p.blind.condition)
