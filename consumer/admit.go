@@ -131,6 +131,7 @@ func (e *engine) push(p *partition, in *arrival, chunk []classified) bool {
 		in.held = true
 		e.hold(p, in.bytes)
 	}
+	e.limitLanes()
 	for i := range chunk {
 		if !e.pushOne(p, in, &chunk[i]) {
 			return false
@@ -141,6 +142,17 @@ func (e *engine) push(p *partition, in *arrival, chunk []classified) bool {
 	p.rereads.allow(chunk, e.cfg.RereadRatio)
 	e.wakeOne()
 	return true
+}
+
+// limitLanes lets a lane have up to half of the worker while at least half of
+// it is free, and no more than its own bound otherwise: a burst of one tenant
+// is not read twice when there is room for it.
+func (e *engine) limitLanes() {
+	if e.sched.Records() <= e.cfg.MaxRecords/2 && e.held <= e.cfg.MaxBytes/2 {
+		e.sched.LimitLanes(max(e.cfg.MaxRecords/2, e.cfg.LaneRecords), max(e.cfg.MaxBytes/2, e.cfg.LaneBytes))
+		return
+	}
+	e.sched.LimitLanes(e.cfg.LaneRecords, e.cfg.LaneBytes)
 }
 
 // pushOne admits a record, steps over it, or stops the partition at it.

@@ -53,8 +53,9 @@ type Config struct {
 	// default). Negative: nothing is said, and a crash repeats everything
 	// above the first unfinished record.
 	MetadataChars int
-	// LaneRecords and LaneBytes bound one lane in memory. A lane that is
-	// fuller overflows: the worker reads on, and reads what it skipped again
+	// LaneRecords and LaneBytes bound one lane in memory once half of what
+	// the worker may hold is taken; before, a lane may have that half. A lane
+	// that is fuller overflows: the worker reads on, and reads what it skipped again
 	// when the lane has room, so that a whale does not hold back its
 	// partition's other tenants. Defaults: a 256th of MaxRecords and a 32nd
 	// of MaxBytes.

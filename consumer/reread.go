@@ -389,6 +389,7 @@ func (e *engine) dropKept(p *partition) {
 func (e *engine) refill(j *job, chunk []classified, from, next int64) (int64, bool) {
 	p := j.p
 	in := &arrival{at: e.now(), copies: true}
+	e.limitLanes()
 	pass := e.sched.BeginPass(p.lanes, from)
 	for i := range chunk {
 		c := &chunk[i]

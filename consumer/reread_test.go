@@ -233,7 +233,7 @@ func TestFailedRereadsAreRepeated(t *testing.T) {
 	log := &fakeLog{fail: 20}
 	log.powerLaw(1, 2000, 3)
 	o := newOrdered(t, func(context.Context, *Record) error { return nil })
-	inBubble(t, Config{MaxRecords: 1000, LaneRecords: 8}, o.handle, func(b *bench) {
+	inBubble(t, Config{MaxRecords: 100, LaneRecords: 8}, o.handle, func(b *bench) {
 		b.follow(log, fresh(), time.Hour)
 		if n := o.done(); n != 2000 {
 			t.Errorf("%d handled", n)
@@ -253,7 +253,7 @@ func TestRecordsALaneWaitedForAndRetentionDeletedAreCounted(t *testing.T) {
 		handled = append(handled, r.Offset)
 		return nil
 	}
-	inBubble(t, Config{LaneRecords: 8, Concurrency: 1}, h, func(b *bench) {
+	inBubble(t, Config{MaxRecords: 40, LaneRecords: 8, Concurrency: 1}, h, func(b *bench) {
 		release = make(chan struct{})
 		var group sync.WaitGroup
 		group.Go(func() { b.follow(log, fresh(), time.Hour) })
@@ -329,7 +329,7 @@ func TestDistanceLimitHoldsTheCursorUntilTheLaneHasCaughtUp(t *testing.T) {
 	log := &fakeLog{}
 	log.powerLaw(3, 5000, 4)
 	o := newOrdered(t, func(context.Context, *Record) error { time.Sleep(time.Millisecond); return nil })
-	inBubble(t, Config{LaneRecords: 8, MaxDistance: 500, Concurrency: 2}, o.handle, func(b *bench) {
+	inBubble(t, Config{MaxRecords: 100, LaneRecords: 8, MaxDistance: 500, Concurrency: 2}, o.handle, func(b *bench) {
 		furthest := int64(0)
 		stop := make(chan struct{})
 		var group sync.WaitGroup

@@ -143,3 +143,9 @@ func (s *Scheduler[R]) Lost(p *Partition[R], start int64) int {
 	}
 	return n
 }
+
+// LimitLanes changes Config.LaneRecords and LaneBytes from now on, as when the
+// worker's memory fills. What lanes hold already stays.
+func (s *Scheduler[R]) LimitLanes(records int, bytes int64) {
+	s.core.cfg.LaneRecords, s.core.cfg.LaneBytes = records, bytes
+}

@@ -290,7 +290,9 @@ func (w *world) judge(p *part, at, off int64, k int) {
 func (w *world) operate() {
 	s, k := w.life.s, w.rnd.Intn(len(w.keys))
 	p := w.anyPart()
-	switch w.rnd.Intn(12) {
+	switch w.rnd.Intn(13) {
+	case 12:
+		s.LimitLanes(1+w.rnd.Intn(8), 1<<20)
 	case 8:
 		s.Spill(p.p, w.rnd.Intn(4), func(it *lane.Item[int64]) { delete(p.inMemory, it.Offset) })
 	case 0:
