@@ -104,3 +104,24 @@ func powerLaw(tb testing.TB, n int) [][]byte {
 	}
 	return drawn
 }
+
+// BenchmarkBehind measures what a commit of a partition with a hundred thousand
+// lanes holds the caller's lock for.
+func BenchmarkBehind(b *testing.B) {
+	s, err := lane.New[*int](lane.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := s.Assign("t", 0, 1)
+	rnd := rand.New(rand.NewPCG(1, 1))
+	var key []byte
+	for i := range 100_000 {
+		key = strconv.AppendInt(key[:0], int64(i), 10)
+		s.Push(p, lane.ID{Tenant: key, Key: key}, lane.Item[*int]{Offset: rnd.Int64N(1 << 40)})
+	}
+	var dst []lane.Behind
+	b.ReportAllocs()
+	for b.Loop() {
+		dst = s.Behind(p, 106, dst[:0])
+	}
+}

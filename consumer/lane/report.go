@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -26,17 +27,11 @@ func (s *Scheduler[R]) Behind(p *Partition[R], most int, dst []Behind) []Behind 
 	}
 	s.lowest = s.lowest[:0]
 	for i, off := range p.first {
-		s.lowest.add(lowEntry{off, i}, most)
-	}
-	slices.SortFunc(s.lowest, func(a, b lowEntry) int {
-		switch {
-		case a.offset < b.offset:
-			return -1
-		case a.offset > b.offset:
-			return 1
+		if len(s.lowest) < most || off < s.lowest[0].offset {
+			s.lowest.add(lowEntry{off, i}, most)
 		}
-		return 0
-	})
+	}
+	slices.SortFunc(s.lowest, func(a, b lowEntry) int { return cmp.Compare(a.offset, b.offset) })
 	for _, e := range s.lowest {
 		l := p.all[e.index]
 		dst = append(dst, Behind{
@@ -56,6 +51,7 @@ type lowEntry struct {
 // lowest is a max-heap of the entries with the lowest offsets seen.
 type lowest []lowEntry
 
+// add takes x in, in place of the highest entry if there are most already.
 func (h *lowest) add(x lowEntry, most int) {
 	if len(*h) < most {
 		*h = append(*h, x)
@@ -66,9 +62,6 @@ func (h *lowest) add(x lowEntry, most int) {
 		return
 	}
 	s := *h
-	if x.offset >= s[0].offset {
-		return
-	}
 	s[0] = x
 	for i := 0; ; {
 		m := 2*i + 1
