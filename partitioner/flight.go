@@ -43,8 +43,9 @@ type flight struct {
 	kind      routing.Kind
 	epoch     uint64
 	revision  uint64
-	shard     *shard // of gate
-	gate      *gate  // of tenant
+	passes    [2]*topicState
+	gates     int     // how many of passes there are; see gated
+	stops     [2]stop // the gates that it has entered
 
 	unwatch func() bool // stops watching ctx, while queued; the shard's lock guards it
 
@@ -156,6 +157,11 @@ func (f *flight) ownHeaders() (own []kgo.RecordHeader, timed bool) {
 	}
 	return own, timed
 }
+
+// gated gives the topics whose gates the flight has to pass: whoever holds the
+// tenant back knows it by the topic that callers name or by the one where its
+// records are.
+func (f *flight) gated() []*topicState { return f.passes[:f.gates] }
 
 // choose answers the partition that was decided when the record was routed. n
 // is what kgo knows at this moment.

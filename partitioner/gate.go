@@ -36,7 +36,26 @@ type gate struct {
 	settled  []chan struct{} // closed when nothing is in flight
 }
 
+// passage is how a flight gets past a gate.
+type passage uint8
+
+const (
+	passed passage = iota
+	shut           // closed, or others are to leave first
+	full           // no room
+	queued
+)
+
+// stop is a gate that a flight has entered.
+type stop struct {
+	shard *shard
+	gate  *gate
+}
+
 func (g *gate) open() bool { return !g.closed && !g.draining }
+
+// lets tells whether a flight may pass that comes out of the queue of from.
+func (g *gate) lets(from *gate) bool { return !g.closed && (!g.draining || from == g) }
 
 func (g *gate) idle() bool {
 	return g.open() && g.room.used.records == 0 && len(g.queue) == 0 && g.room.waiting.Load() == 0 && len(g.settled) == 0
@@ -82,6 +101,21 @@ func (s *shard) forget(g *gate) {
 	if len(s.gates) > idleGates && g.idle() {
 		delete(s.gates, g.tenant)
 	}
+}
+
+// enter counts a flight at its tenant's gate, if that lets it pass and has room.
+func (s *shard) enter(f *flight, from *gate, most limit) (*gate, passage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.gate(f.tenant)
+	if !g.lets(from) {
+		return g, shut
+	}
+	if !g.room.fits(f.size, most) {
+		return g, full
+	}
+	g.room.take(f.size)
+	return g, passed
 }
 
 // give ends a record's time in flight.

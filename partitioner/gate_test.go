@@ -398,3 +398,41 @@ func TestAResumeAtWaitsForItsRevision(t *testing.T) {
 	p.ResumeAt("orders", acme, 3) // known already
 	o.ok(t)
 }
+
+func TestATenantInAnotherTopicIsHeldBackByEitherName(t *testing.T) {
+	c := cluster(t, 4, kfake.SeedTopics(2, "cell"))
+	src := store.Fixed(tableWith(t, map[string]routing.TopicSpec{
+		"orders": {Partitions: 4, Placements: map[string]routing.Placement{"umbrella": {Topic: "cell", Epoch: 1}}},
+		"cell":   {Partitions: 2},
+	}))
+	p := producing(t, c, src, ProducerConfig{})
+	tenant := []byte("umbrella")
+	var o outcome
+	for i, name := range []string{"orders", "cell"} {
+		p.Pause(name, tenant)
+		p.Produce(context.Background(), record("umbrella", i), o.promise())
+		if n := p.topicOf(name).gates.queued(); n != 1 || p.InFlight("orders", tenant)+p.InFlight("cell", tenant) != 0 {
+			t.Errorf("%s: %d records wait, %d and %d in flight", name, n, p.InFlight("orders", tenant), p.InFlight("cell", tenant))
+		}
+		p.Resume(name, tenant)
+		o.ok(t)
+	}
+	p.Pause("orders", tenant)
+	p.Pause("cell", tenant)
+	for i := 2; i < 10; i++ {
+		p.Produce(context.Background(), record("umbrella", i), o.promise())
+	}
+	p.Resume("orders", tenant) // they go on to the other gate
+	eventually(t, "the queue has moved on", func() bool { return p.topicOf("cell").gates.queued() == 8 })
+	p.Produce(context.Background(), record("umbrella", 10), o.promise())
+	p.Resume("cell", tenant)
+	o.ok(t)
+	if got := strings.Join(values(read(t, c, "cell", 11)), " "); got != "0 1 2 3 4 5 6 7 8 9 10" {
+		t.Errorf("wrote %s", got)
+	}
+	for _, name := range []string{"orders", "cell"} {
+		if n := p.InFlight(name, tenant); n != 0 {
+			t.Errorf("%s: %d in flight", name, n)
+		}
+	}
+}

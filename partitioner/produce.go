@@ -42,20 +42,13 @@ func (p *Producer) begin(f *flight) error {
 		f.rec.Topic = p.topic
 	}
 	f.topic = p.topicOf(f.rec.Topic)
-	return p.send(f, fromCaller)
+	return p.send(f, nil)
 }
 
-// origin says who sends a flight.
-type origin bool
-
-const (
-	fromCaller origin = false
-	fromQueue  origin = true
-)
-
 // send hands a flight to kgo or to its tenant's queue, waiting for room if it
-// has to. An error means that it is in neither.
-func (p *Producer) send(f *flight, from origin) error {
+// has to. An error means that it is in neither. from is the gate whose queue the
+// flight comes out of, or nil if it comes from its caller.
+func (p *Producer) send(f *flight, from *gate) error {
 	var at *place
 	for {
 		if err := p.ended(f, from); err != nil {
@@ -66,7 +59,7 @@ func (p *Producer) send(f *flight, from origin) error {
 		case blocked == nil:
 			return p.giveUp(f, at, err)
 		case at == nil || at.line != blocked || at.turned():
-			if p.cfg.OnFull == RefuseOnFull && from == fromCaller {
+			if p.cfg.OnFull == RefuseOnFull && from == nil {
 				return f.fail(blocked.full)
 			}
 			if at != nil && at.line != blocked {
@@ -94,7 +87,7 @@ func (p *Producer) giveUp(f *flight, at *place, err error) error {
 }
 
 // ended tells why a flight must not go on.
-func (p *Producer) ended(f *flight, from origin) error {
+func (p *Producer) ended(f *flight, from *gate) error {
 	if err := f.ctx.Err(); err != nil {
 		return err
 	}
@@ -106,16 +99,16 @@ func (p *Producer) ended(f *flight, from origin) error {
 	}
 }
 
-// end is closed when flights of that origin must not go on: callers when Close
-// begins, queued records when it gives up.
-func (p *Producer) end(from origin) <-chan struct{} {
-	if from == fromQueue {
+// end is closed when a flight must not go on: one from its caller when Close
+// begins, a queued one when Close gives up.
+func (p *Producer) end(from *gate) <-chan struct{} {
+	if from != nil {
 		return p.ctx.Done()
 	}
 	return p.closing
 }
 
-func (p *Producer) wait(f *flight, at *place, from origin) error {
+func (p *Producer) wait(f *flight, at *place, from *gate) error {
 	select {
 	case <-at.turn:
 		return nil
@@ -132,7 +125,7 @@ func (p *Producer) wait(f *flight, at *place, from origin) error {
 // The order is what moves rely on: the flight is counted at its tenant's open
 // gate first, and the table is read again after that. So once a gate is closed
 // and nothing is in flight, no record is left that goes by an older table.
-func (p *Producer) try(f *flight, from origin) (*line, error) {
+func (p *Producer) try(f *flight, from *gate) (*line, error) {
 	for {
 		table := p.src.Table()
 		if err := p.route(f, table); err != nil {
@@ -146,7 +139,7 @@ func (p *Producer) try(f *flight, from origin) (*line, error) {
 				return nil, err
 			}
 		}
-		if queued, blocked, err := p.enter(f, from); queued || blocked != nil || err != nil {
+		if entered, blocked, err := p.enter(f, from); !entered {
 			return blocked, err
 		}
 		if p.member.with != nil {
@@ -165,44 +158,57 @@ func (p *Producer) try(f *flight, from origin) (*line, error) {
 	}
 }
 
-// enter counts a flight at its tenant's gate, or queues it if that is closed.
-func (p *Producer) enter(f *flight, from origin) (queued bool, blocked *line, err error) {
-	if f.tenant == nil {
-		if !p.budget.take(f.size) {
-			return false, &p.budget.line, nil
+// enter counts a flight at its gates and in the budget. A flight that is not
+// entered is in a gate's queue, unless a line or an error says otherwise.
+func (p *Producer) enter(f *flight, from *gate) (entered bool, blocked *line, err error) {
+	for i, t := range f.gated() {
+		s := t.gates.shard(f.tenant)
+		g, how := s.enter(f, from, p.budget.share(p.tenantMax, 2))
+		switch how {
+		case passed:
+			f.stops[i] = stop{s, g}
+			continue
+		case full:
+			p.leaveGates(f, i)
+			return false, &g.room.line, nil
+		case shut:
+		}
+		p.leaveGates(f, i) // before it is in the queue, where others take it from
+		switch p.enqueue(s, g, f, from) {
+		case passed: // it has opened meanwhile
+			return p.enter(f, from)
+		case full:
+			return false, &g.room.line, nil
+		case shut:
+			return false, nil, ErrTenantMoving
 		}
 		return false, nil, nil
 	}
-	f.shard = f.topic.gates.shard(f.tenant)
-	f.shard.mu.Lock()
-	defer f.shard.mu.Unlock()
-	f.gate = f.shard.gate(f.tenant)
-	if f.gate.closed || f.gate.draining && from == fromCaller {
-		return p.enqueue(f, from)
-	}
-	if !f.gate.room.fits(f.size, p.budget.share(p.tenantMax, 2)) {
-		return false, &f.gate.room.line, nil
-	}
 	if !p.budget.take(f.size) {
+		p.leaveGates(f, len(f.gated()))
 		return false, &p.budget.line, nil
 	}
-	f.gate.room.take(f.size)
-	return false, nil, nil
+	return true, nil, nil
 }
 
-// enqueue puts a flight into its gate's queue. The shard is locked.
-func (p *Producer) enqueue(f *flight, from origin) (queued bool, blocked *line, err error) {
-	if f.gate.push(f, from == fromQueue, p.queueMax) {
-		f.waited = true
-		if f.ctx.Done() != nil {
-			f.unwatch = context.AfterFunc(f.ctx, func() { p.expire(f) })
-		}
-		return true, nil, nil
+// enqueue puts a flight into a gate's queue.
+func (p *Producer) enqueue(s *shard, g *gate, f *flight, from *gate) passage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case g.lets(from):
+		return passed
+	case g.push(f, from == g, p.queueMax):
+	case g.closed:
+		return shut
+	default:
+		return full // the queue moves
 	}
-	if f.gate.closed {
-		return false, nil, ErrTenantMoving
+	f.waited = true
+	if f.ctx.Done() != nil {
+		f.unwatch = context.AfterFunc(f.ctx, func() { p.expire(s, g, f) })
 	}
-	return false, &f.gate.room.line, nil // the queue moves
+	return queued
 }
 
 // leave undoes enter.
@@ -210,10 +216,15 @@ func (p *Producer) leave(f *flight) {
 	if f.by != nil {
 		f.by.inFlight.Add(-1)
 	}
-	if f.tenant != nil {
-		f.shard.give(f.gate, f.size)
-	}
+	p.leaveGates(f, len(f.gated()))
 	p.budget.give(f.size)
+}
+
+// leaveGates undoes the first n of a flight's gates.
+func (p *Producer) leaveGates(f *flight, n int) {
+	for _, at := range f.stops[:n] {
+		at.shard.give(at.gate, f.size)
+	}
 }
 
 func (p *Producer) handOver(f *flight) {
@@ -260,8 +271,8 @@ func (p *Producer) finish(f *flight, err error) {
 
 // expire takes a flight out of its tenant's queue because its caller's context
 // has ended.
-func (p *Producer) expire(f *flight) {
-	if f.shard.pull(f.gate, f) {
+func (p *Producer) expire(s *shard, g *gate, f *flight) {
+	if s.pull(g, f) {
 		p.refuse(f, f.fail(fmt.Errorf("while the tenant was held back: %w", f.ctx.Err())))
 	}
 }
@@ -270,7 +281,7 @@ func (p *Producer) expire(f *flight) {
 // empty, so that none overtakes.
 func (p *Producer) drain(s *shard, g *gate) {
 	for f := s.pop(g); f != nil; f = s.pop(g) {
-		if err := p.send(f, fromQueue); err != nil {
+		if err := p.send(f, g); err != nil {
 			p.refuse(f, err)
 		}
 	}
@@ -291,7 +302,7 @@ func (p *Producer) failQueued() {
 func (p *Producer) route(f *flight, table *routing.Table) error {
 	v := f.topic.by(table)
 	f.revision, f.tenant, f.kind, f.epoch = table.Revision(), nil, 0, 0
-	f.wrapped = v.topic != nil && v.topic.Wrapped()
+	f.gates, f.wrapped = 0, v.topic != nil && v.topic.Wrapped()
 	if f.reserved {
 		p.placeAt(f, f.topic.own, -1)
 		return ErrReservedHeader
@@ -305,14 +316,18 @@ func (p *Producer) route(f *flight, table *routing.Table) error {
 		return p.routeWithoutTenant(f, v)
 	}
 	f.tenant = tenant
+	f.passes[0], f.gates = f.topic, 1
 	d, r := f.topic.own, v.topic.Lookup(tenant, f.rec.Key)
 	if r.Topic != "" {
-		d = p.destOf(r.Topic)
+		other := p.topicOf(r.Topic)
+		f.passes[1], f.gates = other, 2
+		d = other.own
 		to, ok := table.Topic(r.Topic)
 		if !ok {
 			p.placeAt(f, d, byFallback)
 			return nil
 		}
+		f.wrapped = f.wrapped || to.Wrapped()
 		r = to.Lookup(tenant, f.rec.Key)
 	}
 	f.kind, f.epoch = r.Kind, r.Epoch

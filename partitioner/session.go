@@ -69,7 +69,7 @@ func (p *Producer) join() {
 
 // mayRoute tells why a record of a wrapped topic must not be routed by the
 // present table. It waits for the first registration.
-func (p *Producer) mayRoute(f *flight, from origin) error {
+func (p *Producer) mayRoute(f *flight, from *gate) error {
 	if !f.wrapped || p.member.with == nil {
 		return nil
 	}

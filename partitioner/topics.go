@@ -133,7 +133,7 @@ type search struct {
 
 // findPartition waits until the client knows the flight's partition. Records of
 // other partitions are not held up.
-func (p *Producer) findPartition(f *flight, from origin) error {
+func (p *Producer) findPartition(f *flight, from *gate) error {
 	s := p.searchFor(f.part.dest, f.partition)
 	select {
 	case <-s.done:
