@@ -95,7 +95,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 
 func (e *engine) parkedLanes(p *partition) int {
 	n := 0
-	e.sched.EachLane(p.lanes, func(l lane.LaneState[entry]) bool {
+	e.sched.EachLane(p.lanes, func(l lane.State[entry]) bool {
 		if l.Parked {
 			n++
 		}

@@ -49,7 +49,7 @@ func (rt *Runtime) Resume(tenant []byte) int {
 
 func (e *engine) parkedKeys(p *partition, tenant []byte) [][]byte {
 	var keys [][]byte
-	e.sched.EachLane(p.lanes, func(l lane.LaneState[entry]) bool {
+	e.sched.EachLane(p.lanes, func(l lane.State[entry]) bool {
 		if l.Parked && bytes.Equal(l.Tenant, tenant) {
 			keys = append(keys, bytes.Clone(l.Key))
 		}

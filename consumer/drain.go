@@ -48,7 +48,7 @@ func (e *engine) drained(parts []*partition) bool {
 // pending says that a lane of p can run, or waits for its dead letter.
 func (e *engine) pending(p *partition) bool {
 	found := false
-	e.sched.EachLane(p.lanes, func(l lane.LaneState[entry]) bool {
+	e.sched.EachLane(p.lanes, func(l lane.State[entry]) bool {
 		found = l.Grantable || l.Held
 		return !found
 	})

@@ -32,6 +32,7 @@ func BenchmarkPipeline(b *testing.B) {
 
 // benchPipeline keeps up to backlog records buffered.
 func benchPipeline(b *testing.B, backlog int, keyOf func(int, []byte) []byte) {
+	b.Helper()
 	s, err := lane.New[*int](lane.Config{})
 	if err != nil {
 		b.Fatal(err)

@@ -2,13 +2,15 @@ package lane_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/tenantlane/tenantlane/consumer/lane"
 	"pgregory.net/rapid"
+
+	"github.com/tenantlane/tenantlane/consumer/lane"
 )
 
 func TestSmallTenantBehindAWhaleIsHandledSecond(t *testing.T) {
@@ -112,9 +114,7 @@ func TestTenantsShareByWeight(t *testing.T) {
 		m.cost = func(tenant string) time.Duration { return costs[tenant] }
 		m.run(100 * time.Millisecond) // estimates settle
 		base := map[string]time.Duration{}
-		for k, v := range m.served {
-			base[k] = v
-		}
+		maps.Copy(base, m.served)
 		for range 10 {
 			m.run(m.now + 30*time.Millisecond)
 			for a := range weights {

@@ -143,8 +143,8 @@ func (c *core) state(t *tenant) TenantState {
 	}
 }
 
-// LaneState is what is known of one lane.
-type LaneState[R any] struct {
+// State is what is known of one lane.
+type State[R any] struct {
 	Tenant, Key []byte // valid until the next call to the Scheduler
 	First       int64  // first unfinished offset
 	Head        R      // its record, if Records > 0
@@ -162,17 +162,17 @@ type LaneState[R any] struct {
 }
 
 // Lane describes a lane. False: there is none.
-func (s *Scheduler[R]) Lane(p *Partition[R], key []byte) (LaneState[R], bool) {
+func (s *Scheduler[R]) Lane(p *Partition[R], key []byte) (State[R], bool) {
 	l := s.lookup(p, key)
 	if l == nil {
-		return LaneState[R]{}, false
+		return State[R]{}, false
 	}
 	return l.describe(), true
 }
 
 // EachLane calls f for every lane of p until f returns false. f must not call
 // the Scheduler.
-func (s *Scheduler[R]) EachLane(p *Partition[R], f func(LaneState[R]) bool) {
+func (s *Scheduler[R]) EachLane(p *Partition[R], f func(State[R]) bool) {
 	for _, l := range p.all {
 		if !f(l.describe()) {
 			return
@@ -180,8 +180,8 @@ func (s *Scheduler[R]) EachLane(p *Partition[R], f func(LaneState[R]) bool) {
 	}
 }
 
-func (l *lane[R]) describe() LaneState[R] {
-	st := LaneState[R]{
+func (l *lane[R]) describe() State[R] {
+	st := State[R]{
 		Tenant: l.t.name, Key: l.key, First: l.unfinished(), Records: l.n, Bytes: l.bytes,
 		Attempts: int(l.attempts), InHand: int(l.ent.running),
 		Parked: l.state&parked != 0, Held: l.state&held != 0, BackOff: l.state&backoff != 0,

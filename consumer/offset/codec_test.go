@@ -10,8 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tenantlane/tenantlane/consumer/offset"
 	"pgregory.net/rapid"
+
+	"github.com/tenantlane/tenantlane/consumer/offset"
 )
 
 var update = flag.Bool("update", false, "write the golden files of the wire format")

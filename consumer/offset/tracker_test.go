@@ -4,8 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tenantlane/tenantlane/consumer/offset"
 	"pgregory.net/rapid"
+
+	"github.com/tenantlane/tenantlane/consumer/offset"
 )
 
 func lanes(offsets ...int64) []offset.Lane {
