@@ -56,10 +56,11 @@ func (w *Watcher) listen() (serve func(context.Context), err error) {
 	}, nil
 }
 
-// Handler serves /metrics, /-/healthy and /-/ready, for those who have a
-// server of their own.
+// Handler serves the page, /metrics, /-/healthy and /-/ready, for those who
+// have a server of their own. Nothing it serves changes anything.
 func (w *Watcher) Handler() http.Handler {
 	mux := http.NewServeMux()
+	w.web.register(mux)
 	if w.cfg.Gatherer != nil {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(w.cfg.Gatherer, promhttp.HandlerOpts{}))
 	}

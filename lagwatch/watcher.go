@@ -27,6 +27,8 @@ type Watcher struct {
 	notifier *notify.Notifier
 	metrics  *metrics
 	last     atomic.Pointer[Evaluation]
+	heat     *heatMap
+	web      *web
 	// Only the goroutine of Run or Once uses these.
 	looksOnce  bool
 	wasBlind   bool
@@ -51,6 +53,10 @@ func New(cfg Config) (*Watcher, error) {
 		cfg.Logger.Error("the state cannot be used; alerts may be sent again", zap.Error(err))
 	}
 	w := &Watcher{cfg: cfg, log: cfg.Logger, inv: newInventory(cfg.literalGroups()), told: make(chan struct{}, 1), failingSince: map[string]time.Time{}}
+	w.heat = newHeatMap()
+	if w.web, err = newWeb(w.Last, w.heat); err != nil {
+		return nil, fmt.Errorf("lagwatch: page: %w", err)
+	}
 	w.engine = newEngine(&w.cfg)
 	var told notify.State
 	if saved != nil {
@@ -219,6 +225,7 @@ func (w *Watcher) look(ctx context.Context, s *sampler, reader *sample.Reader) *
 	if !w.looksOnce {
 		w.watchSelf(e)
 	}
+	w.heat.add(e, max(heatColumn, w.cfg.Rule.Interval))
 	w.last.Store(e)
 	w.report(e)
 	return e
