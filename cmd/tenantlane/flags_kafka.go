@@ -43,10 +43,11 @@ func (k *kafkaFlags) opts() ([]kgo.Opt, error) {
 	if !k.given() {
 		return nil, usagef("no brokers: give --brokers host:port, or set KAFKA_BROKERS")
 	}
+	seeds := make([]string, len(k.brokers)) // of their own: a running client keeps them
 	for i := range k.brokers {
-		k.brokers[i] = strings.TrimSpace(k.brokers[i]) // "a:9092, b:9092"
+		seeds[i] = strings.TrimSpace(k.brokers[i]) // "a:9092, b:9092"
 	}
-	opts := []kgo.Opt{kgo.SeedBrokers(k.brokers...), kgo.ClientID(k.clientID)}
+	opts := []kgo.Opt{kgo.SeedBrokers(seeds...), kgo.ClientID(k.clientID)}
 	encryption, err := k.tls.opts()
 	if err != nil {
 		return nil, err
