@@ -30,22 +30,23 @@ type flight struct {
 	size    int64                    // upper bound of what kgo counts
 	start   time.Time                // when Produce was called
 
-	topic    *topicState // that the caller named
-	reserved bool        // the caller's headers hold one of ours that acts
-	waited   bool        // in a queue or a line
+	topic *topicState // that the caller named
 
 	// Set by routing, again after each wait.
-	wrapped   bool       // the topic has producers: wrapped
 	by        *revision  // counts it, if anybody asks
 	tenant    []byte     // nil: without a tenant, or in a topic outside the table
 	part      *partition // where it goes
-	partition int32      // that of part, or byFallback
-	kind      routing.Kind
+	passes    [2]*topicState
+	entered   [2]*gate // of passes
 	epoch     uint64
 	revision  uint64
-	passes    [2]*topicState
-	gates     int     // how many of passes there are; see gated
-	stops     [2]stop // the gates that it has entered
+	partition int32 // that of part, or byFallback
+	gates     uint8 // how many of passes there are; see gated
+	kind      routing.Kind
+	wrapped   bool // a topic has producers: wrapped
+
+	reserved bool // the caller's headers hold one of ours that acts
+	waited   bool // in a queue or a line
 
 	unwatch func() bool // stops watching ctx, while queued; the shard's lock guards it
 

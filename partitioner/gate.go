@@ -26,6 +26,7 @@ const idleGates = 128
 // While it is not open, new records join the queue, so that they leave in the
 // order in which they came.
 type gate struct {
+	shard    *shard // whose mutex guards all below
 	tenant   string
 	room     *room
 	closed   bool
@@ -45,12 +46,6 @@ const (
 	full           // no room
 	queued
 )
-
-// stop is a gate that a flight has entered.
-type stop struct {
-	shard *shard
-	gate  *gate
-}
 
 func (g *gate) open() bool { return !g.closed && !g.draining }
 
@@ -90,7 +85,7 @@ func (g *gates) shard(tenant []byte) *shard {
 func (s *shard) gate(tenant []byte) *gate {
 	g, ok := s.gates[string(tenant)]
 	if !ok {
-		g = &gate{tenant: string(tenant), room: newRoom(ErrTenantBackpressure)}
+		g = &gate{shard: s, tenant: string(tenant), room: newRoom(ErrTenantBackpressure)}
 		s.gates[g.tenant] = g
 	}
 	return g

@@ -162,11 +162,10 @@ func (p *Producer) try(f *flight, from *gate) (*line, error) {
 // entered is in a gate's queue, unless a line or an error says otherwise.
 func (p *Producer) enter(f *flight, from *gate) (entered bool, blocked *line, err error) {
 	for i, t := range f.gated() {
-		s := t.gates.shard(f.tenant)
-		g, how := s.enter(f, from, p.budget.share(p.tenantMax, 2))
+		g, how := t.gates.shard(f.tenant).enter(f, from, p.budget.share(p.tenantMax, 2))
 		switch how {
 		case passed:
-			f.stops[i] = stop{s, g}
+			f.entered[i] = g
 			continue
 		case full:
 			p.leaveGates(f, i)
@@ -174,7 +173,7 @@ func (p *Producer) enter(f *flight, from *gate) (entered bool, blocked *line, er
 		case shut:
 		}
 		p.leaveGates(f, i) // before it is in the queue, where others take it from
-		switch p.enqueue(s, g, f, from) {
+		switch p.enqueue(g, f, from) {
 		case passed: // it has opened meanwhile
 			return p.enter(f, from)
 		case full:
@@ -192,9 +191,9 @@ func (p *Producer) enter(f *flight, from *gate) (entered bool, blocked *line, er
 }
 
 // enqueue puts a flight into a gate's queue.
-func (p *Producer) enqueue(s *shard, g *gate, f *flight, from *gate) passage {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (p *Producer) enqueue(g *gate, f *flight, from *gate) passage {
+	g.shard.mu.Lock()
+	defer g.shard.mu.Unlock()
 	switch {
 	case g.lets(from):
 		return passed
@@ -206,7 +205,7 @@ func (p *Producer) enqueue(s *shard, g *gate, f *flight, from *gate) passage {
 	}
 	f.waited = true
 	if f.ctx.Done() != nil {
-		f.unwatch = context.AfterFunc(f.ctx, func() { p.expire(s, g, f) })
+		f.unwatch = context.AfterFunc(f.ctx, func() { p.expire(g, f) })
 	}
 	return queued
 }
@@ -222,8 +221,8 @@ func (p *Producer) leave(f *flight) {
 
 // leaveGates undoes the first n of a flight's gates.
 func (p *Producer) leaveGates(f *flight, n int) {
-	for _, at := range f.stops[:n] {
-		at.shard.give(at.gate, f.size)
+	for _, g := range f.entered[:n] {
+		g.shard.give(g, f.size)
 	}
 }
 
@@ -271,16 +270,16 @@ func (p *Producer) finish(f *flight, err error) {
 
 // expire takes a flight out of its tenant's queue because its caller's context
 // has ended.
-func (p *Producer) expire(s *shard, g *gate, f *flight) {
-	if s.pull(g, f) {
+func (p *Producer) expire(g *gate, f *flight) {
+	if g.shard.pull(g, f) {
 		p.refuse(f, f.fail(fmt.Errorf("while the tenant was held back: %w", f.ctx.Err())))
 	}
 }
 
 // drain empties a gate's queue into kgo. New records join the queue until it is
 // empty, so that none overtakes.
-func (p *Producer) drain(s *shard, g *gate) {
-	for f := s.pop(g); f != nil; f = s.pop(g) {
+func (p *Producer) drain(g *gate) {
+	for f := g.shard.pop(g); f != nil; f = g.shard.pop(g) {
 		if err := p.send(f, g); err != nil {
 			p.refuse(f, err)
 		}

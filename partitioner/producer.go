@@ -207,7 +207,7 @@ func (p *Producer) ResumeAt(topic string, tenant []byte, revision uint64) {
 func (p *Producer) reopen(topic string, s *shard, tenant []byte, closing uint64) {
 	g, drain := s.reopen(tenant, closing)
 	if drain {
-		p.lifecycle.start(func() { p.drain(s, g) })
+		p.lifecycle.start(func() { p.drain(g) })
 	}
 	p.cfg.Logger.Info("tenant let go", zap.String("topic", topic), zap.ByteString("tenant", tenant))
 }
