@@ -27,10 +27,7 @@ var (
 var errPartitionGone = errors.New("partition is not owned any more")
 
 // admission is the poll loop's own memory for admitting.
-type admission struct {
-	chunk   []classified
-	scratch []byte
-}
+type admission struct{ scratch []byte }
 
 // admit puts the records of one fetched partition into their lanes. It never
 // waits for a worker. Records of a partition that is not open are dropped.
@@ -40,17 +37,15 @@ func (e *engine) admit(a *admission, topic string, fp *kgo.FetchPartition) {
 	if p == nil {
 		return
 	}
-	in := e.arrive(fp.Records)
+	in := &arrival{at: e.now(), copies: e.slow.Load(), left: len(fp.Records)}
 	rt := (*e.routes.Load())[topic]
 	for records := fp.Records; len(records) > 0; {
 		n := min(len(records), admitChunk)
-		a.classify(rt, p, records[:n], in.copies)
-		if !e.push(p, in, a.chunk) {
-			break
+		if !e.push(a, rt, p, in, records[:n]) {
+			return
 		}
 		records = records[n:]
 	}
-	clear(a.chunk)
 }
 
 // admissible finds the open partition that the fetch is for, after it has
@@ -92,56 +87,35 @@ func (e *engine) resetLocked(p *partition, at int64) *partition {
 	return p
 }
 
-// arrive makes what the records of a fetch have in common.
-func (e *engine) arrive(records []*kgo.Record) *arrival {
-	in := &arrival{at: e.now(), copies: e.slow.Load()}
-	if in.copies {
-		return in
-	}
-	in.left = len(records)
-	for _, r := range records {
-		in.bytes += size(r)
-	}
-	return in
-}
-
-// classify fills a.chunk. Where handlers are slow a record waits, and a copy
-// of it costs little beside its handling, so that it does not pin its fetch.
-func (a *admission) classify(rt *route, p *partition, records []*kgo.Record, copies bool) {
-	a.chunk, a.scratch = a.chunk[:0], a.scratch[:0]
-	for _, r := range records {
-		if copies {
-			r = copyRecord(r)
-		}
-		var c classified
-		c, a.scratch = rt.classify(r, p.rule, a.scratch)
-		a.chunk = append(a.chunk, c)
-	}
-}
-
-// push admits one chunk under the lock; false when the partition was closed or
-// stopped in between.
-func (e *engine) push(p *partition, in *arrival, chunk []classified) bool {
+// push admits some records under one lock; false when the partition was closed
+// or stopped in between.
+func (e *engine) push(a *admission, rt *route, p *partition, in *arrival, records []*kgo.Record) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if p.gone.Load() {
 		return false
 	}
-	if !in.copies && !in.held {
-		in.held = true
-		e.hold(p, in.bytes)
-	}
 	e.limitLanes()
-	for i := range chunk {
-		if !e.pushOne(p, in, &chunk[i]) {
-			return false
+	fields, open := 0, true
+	for _, r := range records {
+		a.scratch = a.scratch[:0]
+		var c classified
+		c, a.scratch = rt.classify(r, p.rule, a.scratch)
+		fields += c.fields
+		if open = e.pushOne(p, in, &c); !open {
+			break
 		}
 	}
-	last := chunk[len(chunk)-1].rec
-	p.progress.Admitted(last.Offset+1, last.LeaderEpoch)
-	p.rereads.allow(chunk, e.cfg.RereadRatio)
+	if !in.copies {
+		e.hold(p, in.charge(fields, len(records), open))
+	}
 	e.wakeOne()
-	return true
+	if open {
+		last := records[len(records)-1]
+		p.progress.Admitted(last.Offset+1, last.LeaderEpoch)
+		p.rereads.allow(fields+framing*len(records), e.cfg.RereadRatio)
+	}
+	return open
 }
 
 // limitLanes lets a lane have up to half of the worker while at least half of
@@ -157,61 +131,60 @@ func (e *engine) limitLanes() {
 
 // pushOne admits a record, steps over it, or stops the partition at it.
 func (e *engine) pushOne(p *partition, in *arrival, c *classified) bool {
+	if c.class != classLane && !e.pushOther(p, c) {
+		in.pass()
+		return p.stopped == nil
+	}
+	if p.progress.Recovering() {
+		if from, ok := p.progress.Claim(offset.Name(c.id.Key)); ok {
+			e.sched.Skip(p.lanes, c.id, from, c.rec.Offset)
+			in.pass()
+			return true
+		}
+	}
+	it := c.item(in)
+	if in.copies {
+		// Where handlers are slow a record waits, and a copy of it, which
+		// pins no fetch, costs little beside its handling.
+		it.Rec.rec = copyRecord(c.rec)
+	}
+	if e.sched.Push(p.lanes, c.id, it) != lane.Queued {
+		e.skipped(p)
+		in.pass()
+		return true
+	}
+	if in.copies {
+		e.hold(p, int64(it.Bytes))
+	}
+	return true
+}
+
+// pushOther deals with a record that has no tenant's lane. It says whether it
+// goes into one nevertheless.
+func (e *engine) pushOther(p *partition, c *classified) bool {
 	switch c.class {
 	case classUnknown:
 		e.stopAt(p, c.rec, ErrUnknownControl)
 		return false
 	case classMarker:
 		e.metrics.control.WithLabelValues(p.topic).Inc()
-		e.pass(p, in)
-		return true
-	case classNoTenant:
-		e.metrics.noTenant.WithLabelValues(p.topic).Inc()
-		switch e.cfg.NoTenant {
-		case NoTenantError:
-			e.stopAt(p, c.rec, ErrNoTenant)
-			return false
-		case NoTenantSkip:
-			e.pass(p, in)
-			return true
-		}
+		return false
 	}
-	if p.progress.Recovering() {
-		if from, ok := p.progress.Claim(offset.Name(c.id.Key)); ok {
-			e.sched.Skip(p.lanes, c.id, from, c.rec.Offset)
-			e.pass(p, in)
-			return true
-		}
-	}
-	if e.sched.Push(p.lanes, c.id, item(c, in)) != lane.Queued {
-		e.skipped(p)
-		e.pass(p, in)
-		return true
-	}
-	if in.copies {
-		e.hold(p, c.bytes)
+	e.metrics.noTenant.WithLabelValues(p.topic).Inc()
+	switch e.cfg.NoTenant {
+	case NoTenantError:
+		e.stopAt(p, c.rec, ErrNoTenant)
+		return false
+	case NoTenantSkip:
+		return false
 	}
 	return true
-}
-
-func item(c *classified, in *arrival) lane.Item[entry] {
-	return lane.Item[entry]{Offset: c.rec.Offset, Rec: entry{rec: c.rec, in: in}, Bytes: int32(min(c.bytes, 1<<30))}
 }
 
 // hold charges p with bytes that it keeps in memory; a negative number frees.
 func (e *engine) hold(p *partition, bytes int64) {
 	p.held += bytes
 	e.held += bytes
-}
-
-// pass takes a record that goes into no lane off what its fetch holds.
-func (e *engine) pass(p *partition, in *arrival) {
-	if in.copies {
-		return
-	}
-	if in.left--; in.left == 0 {
-		e.hold(p, -in.bytes)
-	}
 }
 
 // stopAt stops a partition before a record that must not be passed.

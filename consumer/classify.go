@@ -20,13 +20,23 @@ const (
 	classUnknown               // a tl-control record of a kind we do not know
 )
 
+// headerOverhead is what a header costs in memory beside its bytes.
+const headerOverhead = 40
+
 // classified is a record on its way into a lane. The bytes of id are the
 // record's own, or scratch's.
 type classified struct {
-	rec   *kgo.Record
-	bytes int64
-	class class
-	id    lane.ID
+	rec    *kgo.Record
+	fields int // bytes of its fields
+	class  class
+	id     lane.ID
+}
+
+// item is the record as it waits in a lane.
+func (c *classified) item(in *arrival) lane.Item[entry] {
+	return lane.Item[entry]{
+		Offset: c.rec.Offset, Rec: entry{rec: c.rec, in: in}, Bytes: int32(min(c.fields+recordOverhead, 1<<30)),
+	}
 }
 
 // classify says which lane a record belongs to. A record's lane follows the
@@ -34,7 +44,7 @@ type classified struct {
 // spread must not give old records another lane. Records without the header
 // go by the table.
 func (rt *route) classify(r *kgo.Record, rule routing.TenantRule, scratch []byte) (c classified, grown []byte) {
-	c = classified{rec: r, bytes: size(r)}
+	c.rec, c.fields = r, len(r.Key)+len(r.Value)
 	if r.Attrs.IsControl() {
 		c.class = classMarker
 		return c, scratch
@@ -42,6 +52,7 @@ func (rt *route) classify(r *kgo.Record, rule routing.TenantRule, scratch []byte
 	var kind routing.Kind
 	stamped := false
 	for i := range r.Headers {
+		c.fields += headerOverhead + len(r.Headers[i].Key) + len(r.Headers[i].Value)
 		switch r.Headers[i].Key {
 		case routing.HeaderControl:
 			c.class = classMarker
@@ -60,7 +71,7 @@ func (rt *route) classify(r *kgo.Record, rule routing.TenantRule, scratch []byte
 		c.class = classNoTenant
 		return c, scratch
 	}
-	c.id = lane.ID{Tenant: tenant, Key: tenant, Tier: rt.tierOf(tenant)}
+	c.id.Tenant, c.id.Key, c.id.Tier = tenant, tenant, rt.tierOf(tenant)
 	if !stamped {
 		kind = rt.kindOf(tenant)
 	}

@@ -96,7 +96,6 @@ func newEngine(cfg *Config, h Handler, m *metrics, letters letterbox) (*engine, 
 		workers: map[*worker]struct{}{}, quiet: make(chan struct{}), armed: never,
 		changed: make(chan struct{}), tiers: map[string]*tierTimes{}, mean: firstGuess,
 	}
-	e.slow.Store(true)
 	// Records without a tenant are in one lane per partition, and these
 	// lanes are not one tenant's.
 	sched.SetTenant(nil, lane.Tenant{Concurrency: -1}, 0)

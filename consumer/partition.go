@@ -80,9 +80,8 @@ type entry struct {
 // copied; copies are held one by one.
 type arrival struct {
 	at     time.Duration // on the engine's clock
-	bytes  int64         // of all records; not used for copies
+	bytes  int64         // charged for all records; not used for copies
 	left   int           // records that still pin the fetch
-	held   bool          // bytes are charged
 	copies bool          // these records are copies
 }
 
@@ -90,14 +89,22 @@ type arrival struct {
 // the client's struct and its place in a lane.
 const recordOverhead = 256
 
-// size is what a record is charged against MaxBytes.
-func size(r *kgo.Record) int64 {
-	n := recordOverhead + len(r.Key) + len(r.Value)
-	for i := range r.Headers {
-		n += 64 + len(r.Headers[i].Key) + len(r.Headers[i].Value)
+// charge adds what n more records of the fetch, with so many bytes of fields,
+// keep in memory, and returns how many bytes that is more. The last part of a
+// fetch may leave none of it, and a stopped partition takes no more of it.
+func (in *arrival) charge(fields, n int, open bool) int64 {
+	if in.left == 0 || !open {
+		freed := in.bytes
+		in.bytes = 0
+		return -freed
 	}
-	return int64(n)
+	more := int64(fields + n*recordOverhead)
+	in.bytes += more
+	return more
 }
+
+// pass takes a record that goes into no lane off what pins the fetch.
+func (in *arrival) pass() { in.left-- }
 
 // freed is how many bytes become free when an item is done or copied.
 func (in *arrival) freed(it *lane.Item[entry]) int64 {

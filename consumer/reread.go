@@ -53,15 +53,11 @@ type rereads struct {
 // framing is about what a record takes in a batch beside its fields.
 const framing = 16
 
-// allow adds tokens for records that were read for the first time.
-func (r *rereads) allow(chunk []classified, ratio float64) {
-	if ratio <= 0 {
-		return
+// allow adds tokens for bytes that were read for the first time.
+func (r *rereads) allow(bytes int, ratio float64) {
+	if ratio > 0 {
+		r.tokens = min(r.tokens+ratio*float64(bytes), rereadSaved)
 	}
-	for i := range chunk {
-		r.tokens += ratio * float64(payload(chunk[i].rec)+framing)
-	}
-	r.tokens = min(r.tokens, rereadSaved)
 }
 
 func (r *rereads) refill(now time.Duration) {
@@ -284,49 +280,98 @@ func (e *engine) offer(j *job, c *refetch.Chunk) {
 		e.meter(j, c)
 	}
 	e.mu.Unlock()
-	var a admission
-	next, more := j.from, true
-	for more {
-		records, to := part(c, next)
-		a.classify((*e.routes.Load())[j.p.topic], j.p, records, false)
-		next, more = e.offerPart(j, c, a.chunk, next, to)
+	o := offering{engine: e, job: j, chunk: c, route: (*e.routes.Load())[j.p.topic], next: j.from}
+	for o.part() {
+		continue
 	}
-	clear(a.chunk)
-	e.offered(j, c, next)
+	e.offered(j, c, o.next)
 }
 
-// part is the next few records of a chunk from an offset on, and the offset
+// offering is a chunk on its way into lanes.
+type offering struct {
+	*engine
+	*job
+	chunk   *refetch.Chunk
+	route   *route
+	scratch []byte
+	next    int64 // offset up to which records were offered
+}
+
+// part offers the next few records under one lock. It says whether there is
+// more to offer of the chunk.
+func (o *offering) part() bool {
+	records, to := nextPart(o.chunk, o.next)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.p.gone.Load() {
+		return false
+	}
+	limit := o.p.progress.Next()
+	to = min(to, limit)
+	if o.chunk.AtEnd && o.chunk.End >= limit {
+		to = limit // nothing is left of what the cursor passed here
+	}
+	from := o.next
+	if !o.refill(records, to) {
+		o.rewinds = append(o.rewinds, o.p)
+		o.askAttention()
+		return false
+	}
+	o.wakeOne()
+	return o.next == to && to > from && to < min(o.chunk.Next, limit)
+}
+
+// refill offers records below an offset, and notes how far it came: a tail
+// stops at a lane that is full. It is false when the checkpoint that the
+// partition began with turns out to be of another log.
+func (o *offering) refill(records []*kgo.Record, to int64) bool {
+	in := &arrival{at: o.now(), copies: true}
+	o.limitLanes()
+	from, p := o.next, o.p
+	pass := o.sched.BeginPass(p.lanes, from)
+	for _, r := range records {
+		if r.Offset >= to {
+			break
+		}
+		var c classified
+		c, o.scratch = o.route.classify(r, p.rule, o.scratch[:0])
+		if c.class > classNoTenant || c.class == classNoTenant && o.cfg.NoTenant == NoTenantSkip {
+			continue
+		}
+		if p.progress.Recovering() && !o.judge(p, from, &c) {
+			return false
+		}
+		if o.bring(&pass, &c, in) == lane.Full && !o.scout {
+			to = r.Offset
+			break
+		}
+	}
+	o.sched.Passed(&pass, to)
+	p.progress.Passed(from, to)
+	o.next = to
+	return true
+}
+
+// bring offers one record. It is copied only if its lane takes it.
+func (o *offering) bring(pass *lane.Pass[entry], c *classified, in *arrival) lane.Verdict {
+	it := c.item(in)
+	it.Rec.rec = new(kgo.Record)
+	verdict := o.sched.Refill(pass, c.id, it)
+	if verdict == lane.Queued {
+		*it.Rec.rec = *copyRecord(c.rec)
+		o.hold(o.p, int64(it.Bytes))
+	}
+	return verdict
+}
+
+// nextPart is the next few records of a chunk from an offset on, and the offset
 // behind them.
-func part(c *refetch.Chunk, from int64) ([]*kgo.Record, int64) {
+func nextPart(c *refetch.Chunk, from int64) ([]*kgo.Record, int64) {
 	i, _ := slices.BinarySearchFunc(c.Records, from, func(r *kgo.Record, at int64) int { return cmp.Compare(r.Offset, at) })
 	if len(c.Records)-i <= admitChunk {
 		return c.Records[i:], c.Next
 	}
 	return c.Records[i : i+admitChunk], c.Records[i+admitChunk].Offset
-}
-
-// offerPart offers records of [from, to) under one lock. It returns up to where
-// it came, and whether there is more to offer of the chunk.
-func (e *engine) offerPart(j *job, c *refetch.Chunk, records []classified, from, to int64) (int64, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	p := j.p
-	if p.gone.Load() {
-		return from, false
-	}
-	limit := p.progress.Next()
-	to = min(to, limit)
-	if c.AtEnd && c.End >= limit {
-		to = limit // nothing is left of what the cursor passed here
-	}
-	next, ok := e.refill(j, records, from, to)
-	if !ok {
-		e.rewinds = append(e.rewinds, p)
-		e.askAttention()
-		return from, false
-	}
-	e.wakeOne()
-	return next, next == to && next > from && next < min(c.Next, limit)
 }
 
 // offered ends a job that came up to next.
@@ -381,43 +426,6 @@ func (e *engine) dropKept(p *partition) {
 		e.hold(p, -int64(r.kept.Bytes))
 		r.kept = nil
 	}
-}
-
-// refill offers records of [from, next) and returns up to where it came: a tail
-// stops at a lane that is full. It is false when the checkpoint that the
-// partition began with turns out to be of another log.
-func (e *engine) refill(j *job, chunk []classified, from, next int64) (int64, bool) {
-	p := j.p
-	in := &arrival{at: e.now(), copies: true}
-	e.limitLanes()
-	pass := e.sched.BeginPass(p.lanes, from)
-	for i := range chunk {
-		c := &chunk[i]
-		if c.rec.Offset >= next {
-			break
-		}
-		if c.class > classNoTenant || c.class == classNoTenant && e.cfg.NoTenant == NoTenantSkip {
-			continue
-		}
-		if p.progress.Recovering() && !e.judge(p, from, c) {
-			return 0, false
-		}
-		copied := new(kgo.Record)
-		it := item(c, in)
-		it.Rec.rec = copied
-		verdict := e.sched.Refill(&pass, c.id, it)
-		if verdict == lane.Queued {
-			*copied = *copyRecord(c.rec)
-			e.hold(p, c.bytes)
-		}
-		if verdict == lane.Full && !j.scout {
-			next = c.rec.Offset
-			break
-		}
-	}
-	e.sched.Passed(&pass, next)
-	p.progress.Passed(from, next)
-	return next, true
 }
 
 // judge resolves names of the commit that the partition began with. It is false
