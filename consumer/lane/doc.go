@@ -26,9 +26,9 @@
 //	                   └── Refill ◀── overflowing ◀── Push of a full lane, Skip
 //
 // Overflowing is beside these: such a lane also has records that the main
-// cursor skipped, between the first and the last skipped offset. Re-reads
-// bring them with Refill; the lane rejoins when a re-read has passed the last
-// one (Passed).
+// cursor skipped, or that Spill dropped from memory, between the first and the
+// last skipped offset. Re-reads bring them with Refill; the lane rejoins when a
+// re-read has passed the last one (Passed).
 //
 // # What it guarantees
 //
@@ -63,7 +63,8 @@
 // # What may be changed inside
 //
 // The queues, the virtual clock (group.go), the estimates (estimate.go), the
-// token bucket and the ring may be replaced without touching a caller; the
-// property tests hold them to a naive twin. The meaning of the 32-bit name is
-// the caller's (Config.Name).
+// token bucket and the ring may be replaced without touching a caller: world,
+// a random life of a worker in the tests, and the simulations of fairness hold
+// them to what is promised here. The meaning of the 32-bit name is the
+// caller's (Config.Name).
 package lane

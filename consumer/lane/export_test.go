@@ -140,8 +140,8 @@ func (s *Scheduler[R]) checkLanes() error {
 				return fmt.Errorf("lane %q holds %d, skipped from %d", l.key, l.at(l.n-1).Offset, l.from)
 			}
 		}
-		if over != p.over {
-			return fmt.Errorf("%d lanes overflow, counted %d", over, p.over)
+		if over != len(p.overs) {
+			return fmt.Errorf("%d lanes overflow, counted %d", over, len(p.overs))
 		}
 	}
 	for _, l := range s.ghosts {

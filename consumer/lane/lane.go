@@ -34,6 +34,8 @@ type lane[R any] struct {
 	loose    *loose
 	from, to int64  // first and last skipped offset, while overflowing
 	full     uint64 // the pass that found no room
+
+	overIndex int // in Partition.overs
 }
 
 // at returns the i-th record from the front.
@@ -104,13 +106,20 @@ func (l *lane[R]) setOver(over bool) {
 	if l.over == over {
 		return
 	}
-	n := 1
-	if !over {
-		n = -1
-	}
 	l.over = over
-	l.p.over += n
-	l.t.over += int32(n)
+	p := l.p
+	if over {
+		l.overIndex = len(p.overs)
+		p.overs = append(p.overs, l)
+		l.t.over++
+		return
+	}
+	last := len(p.overs) - 1
+	p.overs[l.overIndex] = p.overs[last]
+	p.overs[l.overIndex].overIndex = l.overIndex
+	p.overs[last] = nil
+	p.overs = p.overs[:last]
+	l.t.over--
 }
 
 // refreshLane puts l into its tenant's queue or takes it out. refreshTenant

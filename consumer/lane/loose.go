@@ -61,10 +61,13 @@ func (h *sequence) pop() pending {
 
 func (l *lane[R]) looseReady() bool {
 	u := l.loose
-	if len(u.again) > 0 && l.at(int(u.again[0].num-u.base)).Offset < l.p.limit {
-		return true
-	}
-	return u.fresh < l.n && l.at(u.fresh).Offset < l.p.limit
+	return l.againReady() || u.fresh < l.n && l.at(u.fresh).Offset < l.p.limit
+}
+
+// againReady says that a record that came back may run.
+func (l *lane[R]) againReady() bool {
+	u := l.loose
+	return len(u.again) > 0 && l.at(int(u.again[0].num-u.base)).Offset < l.p.limit
 }
 
 // mark is indexed by the record's number, so that it does not depend on where
@@ -85,26 +88,27 @@ func (l *lane[R]) loosePush() {
 	*u.mark(last) = mark{}
 }
 
-// looseTake chooses up to most records for one grant: one that came back, or a
-// run of those that were never granted. It returns the first one's number.
-func (l *lane[R]) looseTake(most int) (num int64, n int) {
+// looseTake chooses records for one grant: one that came back, or a run of
+// those that were never granted. It returns the first one's place and how many
+// there are; looseGive takes those back that the grant does not have room for.
+func (s *Scheduler[R]) looseTake(g *Grant[R], l *lane[R]) (first, n int) {
 	u := l.loose
-	if len(u.again) > 0 && l.at(int(u.again[0].num-u.base)).Offset < l.p.limit {
-		return u.again.pop().num, 1
+	first, n = u.fresh, min(s.core.cfg.Quantum, l.n-u.fresh)
+	if l.againReady() {
+		first, n = int(u.again.pop().num-u.base), 1
+	} else {
+		u.fresh += n
 	}
-	num = u.base + int64(u.fresh)
-	for n < most && u.fresh < l.n && l.at(u.fresh).Offset < l.p.limit {
-		u.fresh++
-		n++
-	}
-	return num, n
+	g.num = u.base + int64(first)
+	g.Attempt = int(u.mark(g.num).attempts)
+	return first, n
 }
 
 // looseGive takes records back that a grant did not get to. The last ones
 // granted simply become fresh again.
 func (l *lane[R]) looseGive(num int64, n int) {
 	u := l.loose
-	if num+int64(n) == u.base+int64(u.fresh) && num >= u.base {
+	if num+int64(n) == u.base+int64(u.fresh) {
 		attempted := false
 		for i := range int64(n) {
 			attempted = attempted || u.mark(num+i).attempts > 0

@@ -81,9 +81,9 @@ func (s *Scheduler[R]) Refill(ps *Pass[R], id ID, it Item[R]) Verdict {
 // whose last skipped offset is below next rejoin. It returns their number.
 func (s *Scheduler[R]) Passed(ps *Pass[R], next int64) int {
 	rejoined, p := 0, ps.p
-	for i := len(p.all) - 1; i >= 0; i-- {
-		l := p.all[i]
-		if !l.over || l.from < ps.at || l.from >= next || l.full == ps.id {
+	for i := len(p.overs) - 1; i >= 0; i-- {
+		l := p.overs[i]
+		if l.from < ps.at || l.from >= next || l.full == ps.id {
 			continue
 		}
 		l.from, l.vague = next, true
@@ -109,17 +109,12 @@ type Overflow struct {
 
 // Overflows appends p's overflowing lanes to dst, in no order.
 func (s *Scheduler[R]) Overflows(p *Partition[R], dst []Overflow) []Overflow {
-	if p.over == 0 {
-		return dst
-	}
-	for _, l := range p.all {
-		if l.over {
-			dst = append(dst, Overflow{
-				First: l.from, Last: l.to, Records: l.n, Bytes: l.bytes,
-				Free:     max(s.core.cfg.LaneRecords-l.n, 0),
-				Runnable: l.state&(parked|held) == 0 && !l.t.paused, BackOff: l.state&backoff != 0,
-			})
-		}
+	for _, l := range p.overs {
+		dst = append(dst, Overflow{
+			First: l.from, Last: l.to, Records: l.n, Bytes: l.bytes,
+			Free:     max(s.core.cfg.LaneRecords-l.n, 0),
+			Runnable: l.state&(parked|held) == 0 && !l.t.paused, BackOff: l.state&backoff != 0,
+		})
 	}
 	return dst
 }
@@ -129,9 +124,9 @@ func (s *Scheduler[R]) Overflows(p *Partition[R], dst []Overflow) []Overflow {
 // had waited below.
 func (s *Scheduler[R]) Lost(p *Partition[R], start int64) int {
 	n := 0
-	for i := len(p.all) - 1; i >= 0; i-- {
-		l := p.all[i]
-		if !l.over || l.from >= start {
+	for i := len(p.overs) - 1; i >= 0; i-- {
+		l := p.overs[i]
+		if l.from >= start {
 			continue
 		}
 		n++

@@ -15,7 +15,7 @@ type Partition[R any] struct {
 	all     []*lane[R] // in no order
 	first   []int64    // first unfinished offset of all[i]
 	limit   int64      // records at or above it are not granted
-	over    int        // overflowing lanes
+	overs   []*lane[R] // overflowing lanes, in no order
 	running int        // grants in hand
 	records int
 	bytes   int64
@@ -41,7 +41,7 @@ func (p *Partition[R]) Bytes() int64 { return p.bytes }
 func (p *Partition[R]) Lanes() int { return len(p.all) }
 
 // Overflowing is how many lanes have records that the main cursor skipped.
-func (p *Partition[R]) Overflowing() int { return p.over }
+func (p *Partition[R]) Overflowing() int { return len(p.overs) }
 
 // InHand is how many grants of the partition are not released yet, also after
 // it was revoked.
@@ -153,7 +153,7 @@ func (s *Scheduler[R]) Revoke(p *Partition[R]) {
 	for _, l := range p.all {
 		s.discard(l)
 	}
-	p.lanes, p.all, p.first = table[lane[R]]{}, nil, nil
+	p.lanes, p.all, p.first, p.overs = table[lane[R]]{}, nil, nil, nil
 	s.parts = slices.DeleteFunc(s.parts, func(q *Partition[R]) bool { return q == p })
 }
 
