@@ -96,9 +96,13 @@ func (t *Topic) Update(ctx context.Context, by Author, decide func(present *rout
 }
 
 // isFenced tells whether another writer's start ended this one's transaction.
+// Where a commit meets the fence that such a start sets up, Kafka 4.3.1 fails
+// on its own state (PREPARE_EPOCH_FENCE is pending) and answers
+// UNKNOWN_SERVER_ERROR.
 func isFenced(err error) bool {
 	for _, fence := range []error{
-		errOvertaken, kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidTxnState, kerr.InvalidProducerIDMapping, kerr.TransactionAbortable,
+		errOvertaken, kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidTxnState, kerr.InvalidProducerIDMapping,
+		kerr.TransactionAbortable, kerr.UnknownServerError,
 	} {
 		if errors.Is(err, fence) {
 			return true

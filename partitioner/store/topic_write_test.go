@@ -115,18 +115,21 @@ func TestAWriterKilledBetweenItsRecordsLeavesNoTrace(t *testing.T) {
 func TestACommitWhoseAnswerIsLost(t *testing.T) {
 	for _, c := range []struct {
 		name     string
+		answer   *kerr.Error
 		applied  bool
 		revision uint64
 	}{
-		{"was applied", true, 2},
-		{"was not", false, 2}, // decided and written anew
+		{"was applied", kerr.ProducerFenced, true, 2},
+		{"was not", kerr.ProducerFenced, false, 2}, // decided and written anew
+		{"was applied by a broker that failed", kerr.UnknownServerError, true, 2},
+		{"was not by a broker that failed", kerr.UnknownServerError, false, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := embeddedBroker(t)
 			store := openTopic(t, quick(b.Addrs()))
 			update(t, store, orders())
-			// The first answer says that another writer fenced this one, be it
-			// that the commit went through before or not.
+			// The first answer is what a writer gets whom another one fences, be
+			// it that the commit went through before or not.
 			var asked atomic.Int32
 			b.Cluster().ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
 				b.Cluster().KeepControl()
@@ -138,7 +141,7 @@ func TestACommitWhoseAnswerIsLost(t *testing.T) {
 					b.Cluster().SleepControl(func() { commitElsewhere(t, b.Addrs(), *end) })
 				}
 				resp := end.ResponseKind().(*kmsg.EndTxnResponse)
-				resp.ErrorCode = kerr.ProducerFenced.Code
+				resp.ErrorCode = c.answer.Code
 				return resp, nil, true
 			})
 			decided := 0
