@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -205,9 +206,9 @@ func TestTenantsInRetryDoNotStopTheWorker(t *testing.T) {
 		add(fmt.Sprintf("bad%d", i%1000))
 		add(fmt.Sprintf("good%d", i%10))
 	}
-	broken := true
+	var healed atomic.Bool
 	o := newOrdered(t, func(_ context.Context, r *Record) error {
-		if broken && r.Tenant[0] == 'b' {
+		if !healed.Load() && r.Tenant[0] == 'b' {
 			return errTest
 		}
 		return nil
@@ -221,7 +222,7 @@ func TestTenantsInRetryDoNotStopTheWorker(t *testing.T) {
 		if n := o.done(); n != 10_000 {
 			t.Errorf("%d of 10,000 records of the good tenants handled while 1,000 others back off", n)
 		}
-		broken = false
+		healed.Store(true)
 		group.Wait()
 		if n := o.done(); n != 20_000 {
 			t.Errorf("%d of 20,000 handled at the end", n)
