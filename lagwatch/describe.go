@@ -204,6 +204,8 @@ func groupSummary(a *notify.Alert) string {
 		return where + ": the topic was deleted and made again; its history starts over."
 	case lag.AlertBehind:
 		return where + ": the pool as a whole is late."
+	case lag.AlertIdleMembers:
+		return where + ": it has more members than there are partitions to hold."
 	case lag.AlertRebalanceStuck:
 		return where + ": it has been rebalancing for more than 5 of 30 minutes."
 	}

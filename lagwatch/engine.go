@@ -184,12 +184,29 @@ func (e *engine) observePair(s *Snapshot, key pairKey) {
 	}
 	if g, ok := s.group(key.group); ok {
 		r.Group = lag.GroupSample{Known: g.Known && g.CommitsKnown, Members: g.Members, Rebalancing: g.Rebalancing, Missing: g.Missing}
+		r.Group.Claims = e.claims(g, key.topic)
 		if c, ok := g.topic(key.topic); ok {
 			p.samples = e.samples(p, s.At, c, t)
 		}
 	}
 	r.Samples = p.samples
 	p.verdict = p.tracker.Observe(&r)
+}
+
+// claims is how many partitions a group's members can hold, told with its
+// first topic alone; 0 when it cannot be known.
+func (e *engine) claims(g *GroupSnapshot, topic string) (n int) {
+	if len(g.Topics) == 0 || g.Topics[0].Topic != topic {
+		return 0
+	}
+	for i := range g.Topics {
+		l := e.logs[g.Topics[i].Topic]
+		if l == nil {
+			return 0
+		}
+		n += len(l.logs)
+	}
+	return n
 }
 
 // samples joins what a group committed with what the logs hold.

@@ -12,6 +12,26 @@ type goneState struct {
 	missing  int   // rounds in a row in which the coordinator knew no such group
 }
 
+// idleMembersAfter is how long a group has more members than partitions before
+// it is a ticket: a deploy has both the old and the new ones for a while.
+const idleMembersAfter = 10 * time.Minute
+
+// followIdle fires while the group has members that hold nothing. Claims is
+// how many partitions there are to hold, in all topics of the group.
+func (t *Tracker) followIdle(g *GroupSample) {
+	if g.Claims == 0 || g.Members <= g.Claims {
+		t.idleAt = 0
+		t.idle.settle(true, t.dt, t.rule.KeepFiring)
+		return
+	}
+	if t.idleAt == 0 {
+		t.idleAt = t.now
+	}
+	if millis(t.now-t.idleAt) >= idleMembersAfter {
+		t.idle.fire(t.idleAt)
+	}
+}
+
 // blindness counts rounds in which too much was unknown.
 type blindness struct {
 	condition
@@ -42,6 +62,7 @@ func (t *Tracker) followGroup(g *GroupSample) {
 	}
 	t.followRebalance(g.Rebalancing)
 	t.followMembers(g)
+	t.followIdle(g)
 }
 
 // followRebalance spends the budget within which a rebalance suppresses, and

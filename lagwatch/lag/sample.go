@@ -47,6 +47,10 @@ type GroupSample struct {
 	Known bool
 	// Members is the number of members.
 	Members int
+	// Claims is how many partitions the members can hold, in all topics of the
+	// group; 0 when unknown. Set it for one topic of a group, so that members
+	// in excess are told once.
+	Claims int
 	// Rebalancing is true when the group was moving partitions in this round.
 	Rebalancing bool
 	// Missing is true when the coordinator said, through both describe APIs,
@@ -158,10 +162,8 @@ const (
 	AlertTxnHanging     = "txn_hanging"
 	AlertLaneBehind     = "lane_behind"
 	AlertDominates      = "tenant_dominates"
-	AlertPlacementStale = "placement_stale"
 	AlertSkew           = "skew"
 	AlertRebalanceStuck = "rebalance_stuck"
-	AlertStaleRecords   = "stale_records"
 	AlertIdleMembers    = "idle_members"
 	AlertBlind          = "monitor_blind"
 	AlertNotifyFailing  = "notify_failing"

@@ -14,6 +14,8 @@ type TrackerState struct {
 	RebalanceN int64            `json:"rebalance_n,omitempty"`
 	Stuck      CondState        `json:"stuck,omitzero"`
 	Reset      CondState        `json:"reset,omitzero"`
+	Idle       CondState        `json:"idle,omitzero"`
+	IdleAt     int64            `json:"idle_at,omitempty"`
 	Gone       GoneState        `json:"gone,omitzero"`
 	Pools      []PoolState      `json:"pools,omitempty"`
 	Partitions []PartitionState `json:"partitions"`
@@ -87,7 +89,7 @@ var kindKeys = [kinds]string{
 // State returns the tracker as plain data, independent of it.
 func (t *Tracker) State() TrackerState {
 	s := TrackerState{
-		At: t.now, TopicID: t.topicID, Stuck: t.rebalanceStuck.state(), Reset: t.reset.state(),
+		At: t.now, TopicID: t.topicID, Stuck: t.rebalanceStuck.state(), Reset: t.reset.state(), Idle: t.idle.state(), IdleAt: t.idleAt,
 		Gone: GoneState{t.gone.state(), t.gone.existed, t.gone.members, t.gone.emptyAt, t.gone.emptyEnd, t.gone.missing},
 	}
 	s.Rebalance, s.RebalanceN = t.rebalanced.state()
@@ -109,6 +111,7 @@ func (t *Tracker) State() TrackerState {
 func (t *Tracker) Restore(s TrackerState) {
 	t.now, t.topicID = s.At, s.TopicID
 	t.rebalanceStuck, t.reset = s.Stuck.restore(), s.Reset.restore()
+	t.idle, t.idleAt = s.Idle.restore(), s.IdleAt
 	g := s.Gone
 	t.gone = goneState{g.restore(), g.Existed, g.Members, g.EmptyAt, g.EmptyEnd, g.Missing}
 	t.rebalanced.restore(s.Rebalance, s.RebalanceN)

@@ -23,6 +23,8 @@ type Tracker struct {
 	rebalanceStuck condition
 	reset          condition
 	gone           goneState
+	idle           condition
+	idleAt         int64 // since when there are too many members; 0: there are not
 	groupBlind     blindness
 
 	lags    []int64

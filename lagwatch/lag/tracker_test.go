@@ -544,3 +544,16 @@ func TestSkewIsATicketAfterTenMinutesAndNotForTrickles(t *testing.T) {
 		})
 	}
 }
+
+func TestMembersInExcessAreATicket(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, lag.Defaults())
+	b.group = lag.GroupSample{Known: true, Members: 5, Claims: 4}
+	b.rounds(60, 1, 1, 1, 1)
+	b.requireSilent(lag.AlertIdleMembers)
+	b.rounds(1, 1, 1, 1, 1)
+	b.requireFiring(lag.AlertIdleMembers, lag.Ticket)
+	b.group.Members = 4
+	b.rounds(forRounds, 1, 1, 1, 1)
+	b.requireSilent(lag.AlertIdleMembers)
+}

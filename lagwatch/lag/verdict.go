@@ -138,6 +138,7 @@ func (t *Tracker) alertGroup() {
 		{AlertGone, Page, &t.gone.condition},
 		{AlertReset, Ticket, &t.reset},
 		{AlertRebalanceStuck, Ticket, &t.rebalanceStuck},
+		{AlertIdleMembers, Ticket, &t.idle},
 		{AlertBlind, Page, &t.groupBlind.condition},
 	} {
 		if c.c.firing() {
