@@ -150,6 +150,9 @@ func (e *engine) dueLetters(now time.Duration) []failedLetter {
 	var due []failedLetter
 	keep := e.failed[:0]
 	for _, f := range e.failed {
+		if f.p.gone.Load() {
+			continue // whoever has the partition now repeats the record
+		}
 		if f.due <= now {
 			due = append(due, f)
 			continue

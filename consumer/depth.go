@@ -44,6 +44,7 @@ func (rt *Runtime) Resume(tenant []byte) int {
 		}
 	}
 	e.wakeOne()
+	e.signalHungry() // what they have skipped is wanted now
 	return resumed
 }
 

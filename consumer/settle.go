@@ -107,6 +107,7 @@ func (e *engine) settleUpTo(w *worker, n int) (todo []func()) {
 			todo = append(todo, after)
 		}
 	}
+	e.rearm(now, 0) // this worker may not take anything next
 	return todo
 }
 
@@ -134,6 +135,7 @@ func (e *engine) harvest() (todo []func()) {
 			w.early[i] += k
 		}
 	}
+	e.wakeOne() // lanes that were not left empty
 	e.signalRoom()
 	return todo
 }
