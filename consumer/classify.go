@@ -39,56 +39,67 @@ func (c *classified) item(in *arrival) lane.Item[entry] {
 	}
 }
 
-// classify says which lane a record belongs to. A record's lane follows the
+// classify says in c which lane a record belongs to. Its key may be in scratch,
+// which it returns grown: use it before the next call. A record's lane follows the
 // kind in its own tl-route header, never the newest table, since a change of
 // spread must not give old records another lane. Records without the header
 // go by the table.
-func (rt *route) classify(r *kgo.Record, rule routing.TenantRule, scratch []byte) (c classified, grown []byte) {
-	c.rec, c.fields = r, len(r.Key)+len(r.Value)
+func (rt *route) classify(c *classified, r *kgo.Record, rule routing.TenantRule, scratch []byte) (grown []byte) {
+	*c = classified{rec: r, fields: len(r.Key) + len(r.Value)}
 	if r.Attrs.IsControl() {
 		c.class = classMarker
-		return c, scratch
+		return scratch
 	}
-	var kind routing.Kind
-	stamped := false
-	for i := range r.Headers {
-		c.fields += headerOverhead + len(r.Headers[i].Key) + len(r.Headers[i].Value)
-		switch r.Headers[i].Key {
-		case routing.HeaderControl:
-			c.class = classMarker
-			if _, err := routing.ParseControl(r.Headers[i].Value); err != nil {
-				c.class = classUnknown
-			}
-			return c, scratch
-		case routing.HeaderRoute:
-			if h, err := routing.ParseRouteHeader(r.Headers[i].Value); err == nil {
-				kind, stamped = h.Kind, true
-			}
+	kind, stamped := routing.KindSlot, false
+	if len(r.Headers) > 0 {
+		if kind, stamped = c.headers(r); c.class != classLane {
+			return scratch
 		}
 	}
 	tenant, ok := partitioner.TenantOf(rule, r)
 	if !ok {
 		c.class = classNoTenant
-		return c, scratch
+		return scratch
 	}
 	c.id.Tenant, c.id.Key, c.id.Tier = tenant, tenant, rt.tierOf(tenant)
 	if !stamped {
 		kind = rt.kindOf(tenant)
 	}
-	from := len(scratch)
 	switch {
 	case rt.order == OrderKeys:
 		scratch = appendOrderKey(scratch, tenant, rt.orderKey(r))
 	case rt.order == OrderNone || kind == routing.KindSpreadRandom:
 		c.id.Unordered = true
-		return c, scratch
+		return scratch
 	case kind == routing.KindSpreadKey:
 		scratch = appendOrderKey(scratch, tenant, r.Key)
 	default:
-		return c, scratch
+		return scratch
 	}
-	c.id.Key = scratch[from:len(scratch):len(scratch)]
-	return c, scratch
+	c.id.Key = scratch
+	return scratch
+}
+
+// headers reads what the record's headers say of its way: its kind, or that it
+// is for the runtime itself.
+func (c *classified) headers(r *kgo.Record) (kind routing.Kind, stamped bool) {
+	for i := range r.Headers {
+		h := &r.Headers[i]
+		c.fields += headerOverhead + len(h.Key) + len(h.Value)
+		switch h.Key {
+		case routing.HeaderControl:
+			c.class = classMarker
+			if _, err := routing.ParseControl(h.Value); err != nil {
+				c.class = classUnknown
+			}
+			return 0, false
+		case routing.HeaderRoute:
+			if parsed, err := routing.ParseRouteHeader(h.Value); err == nil {
+				kind, stamped = parsed.Kind, true
+			}
+		}
+	}
+	return kind, stamped
 }
 
 // appendOrderKey appends the lane key of a part of a tenant.

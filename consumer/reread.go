@@ -329,12 +329,12 @@ func (o *offering) refill(records []*kgo.Record, to int64) bool {
 	o.limitLanes()
 	from, p := o.next, o.p
 	pass := o.sched.BeginPass(p.lanes, from)
+	var c classified
 	for _, r := range records {
 		if r.Offset >= to {
 			break
 		}
-		var c classified
-		c, o.scratch = o.route.classify(r, p.rule, o.scratch[:0])
+		o.scratch = o.route.classify(&c, r, p.rule, o.scratch[:0])
 		if c.class > classNoTenant || c.class == classNoTenant && o.cfg.NoTenant == NoTenantSkip {
 			continue
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tenantlane/tenantlane/consumer/lane"
-	"github.com/tenantlane/tenantlane/partitioner"
 )
 
 const (
@@ -120,9 +119,13 @@ func (w *worker) handle(g *lane.Grant[entry], p *partition, r *result, begin tim
 	if w.e.cheap.Load() {
 		look = cheapRun
 	}
+	tenant := g.Tenant()
+	if len(tenant) == 0 {
+		tenant = nil
+	}
 	for r.done < len(g.Items) && !p.gone.Load() {
 		r.attempts++
-		out := w.handleOne(g.Items[r.done].Rec, p, r.attempts)
+		out := w.handleOne(g.Items[r.done].Rec, tenant, p, r.attempts)
 		if out.verdict != verdictDone && out.verdict != verdictSkip {
 			r.outcome = out
 			return
@@ -142,13 +145,9 @@ func (w *worker) handle(g *lane.Grant[entry], p *partition, r *result, begin tim
 	}
 }
 
-func (w *worker) handleOne(in entry, p *partition, attempt int) outcome {
-	tenant, ok := partitioner.TenantOf(p.rule, in.rec)
-	if !ok {
-		tenant = nil
-		if w.e.cfg.NoTenant == NoTenantDeadLetter {
-			return outcome{verdict: verdictDeadLetter, err: ErrNoTenant}
-		}
+func (w *worker) handleOne(in entry, tenant []byte, p *partition, attempt int) outcome {
+	if tenant == nil && w.e.cfg.NoTenant == NoTenantDeadLetter {
+		return outcome{verdict: verdictDeadLetter, err: ErrNoTenant}
 	}
 	w.record = Record{Record: in.rec, Tenant: tenant, Attempt: attempt, Token: p.token}
 	ctx := w.ctx.Load()

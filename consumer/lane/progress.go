@@ -43,3 +43,7 @@ func (g *Grant[R]) forgetReported(r *Result) {
 	r.Done -= g.reported
 	g.reported = 0
 }
+
+// Tenant is the tenant's name. It is the scheduler's memory: read it only, and
+// only until the grant is released.
+func (g *Grant[R]) Tenant() []byte { return g.lane.t.name }
