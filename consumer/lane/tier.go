@@ -23,6 +23,9 @@ func (c *core) setTier(name string, cfg Tier) TierID {
 	}
 	tr := c.tiers[id]
 	cfg.Reserved = min(max(cfg.Reserved, 0), maxReserved)
+	if ok && tr.cfg == cfg {
+		return id // a table was read again: it costs a look at every tenant to apply it
+	}
 	tr.cfg, tr.scale, tr.limit = cfg, quantize(cfg.Weight), limitOf(cfg.MaxConcurrency)
 	tr.bucket = tr.bucket.with(cfg.Rate, cfg.Burst, c.now)
 	c.timers.stop(&tr.alarm)
