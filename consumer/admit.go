@@ -3,6 +3,7 @@ package consumer
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
@@ -137,15 +138,22 @@ func (e *engine) push(a *admission, rt *route, p *partition, in *arrival, record
 	return open
 }
 
-// limitLanes lets a lane have up to half of the worker while at least half of
-// it is free, and no more than its own bound otherwise: a burst of one tenant
-// is not read twice when there is room for it.
+// laneWait is how long what a lane has may be expected to take before it
+// overflows at its bound: a burst that is handled in a moment is not read twice.
+const laneWait = 50 * time.Millisecond
+
+// limitLanes lets a lane have half of the worker while half is free, and no
+// more than its own bound otherwise. While the worker is full in spite of that,
+// as when a handler hangs whose tenant's used to be fast, nothing is excused.
 func (e *engine) limitLanes() {
-	if e.sched.Records() <= e.cfg.MaxRecords/2 && e.held <= e.cfg.MaxBytes/2 {
-		e.sched.LimitLanes(max(e.cfg.MaxRecords/2, e.cfg.LaneRecords), max(e.cfg.MaxBytes/2, e.cfg.LaneBytes))
-		return
+	switch {
+	case e.now() < e.strict:
+		e.sched.LimitLanes(e.cfg.LaneRecords, e.cfg.LaneBytes, 0)
+	case e.sched.Records() <= e.cfg.MaxRecords/2 && e.held <= e.cfg.MaxBytes/2:
+		e.sched.LimitLanes(max(e.cfg.MaxRecords/2, e.cfg.LaneRecords), max(e.cfg.MaxBytes/2, e.cfg.LaneBytes), laneWait)
+	default:
+		e.sched.LimitLanes(e.cfg.LaneRecords, e.cfg.LaneBytes, laneWait)
 	}
-	e.sched.LimitLanes(e.cfg.LaneRecords, e.cfg.LaneBytes)
 }
 
 // pushOne admits a record, steps over it, or stops the partition at it.
@@ -167,7 +175,7 @@ func (e *engine) pushOne(p *partition, in *arrival, c *classified) bool {
 		// pins no fetch, costs little beside its handling.
 		it.Rec.rec = copyRecord(c.rec)
 	}
-	if e.sched.Push(p.lanes, c.id, it) != lane.Queued {
+	if e.sched.PushTo(p.lanes, &c.id, &it) != lane.Queued {
 		e.skipped(p)
 		in.pass()
 		return true

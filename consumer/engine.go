@@ -54,7 +54,8 @@ type engine struct {
 	behind    map[*partition]struct{} // with skipped records or names to resolve
 	rewinds   []*partition            // whose checkpoint turned out to be of another log
 	held      int64                   // bytes, over all partitions
-	relieved  time.Duration           // when waiting lanes were last taken out of memory
+	full      time.Duration           // since when the worker is full; 0: it is not
+	strict    time.Duration           // until then no lane may exceed its bound
 	waiting   bool                    // the poll loop waits for room
 	workers   map[*worker]struct{}
 	idle      []*worker // the last one went idle last: its cache is the warmest
@@ -215,11 +216,16 @@ func (e *engine) owned(tps map[string][]int32) []*partition {
 func (e *engine) free() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	now := e.now()
 	if n := e.space(); n > 0 {
+		e.full = 0
 		return n
 	}
-	if now := e.now(); now-e.relieved >= relieveEvery {
-		e.relieved = now
+	if e.full == 0 {
+		e.full = now
+	}
+	if now-e.full >= fullPatience {
+		e.full, e.strict = now, now+strictTime
 		e.relieve()
 	}
 	n := e.space()
@@ -227,8 +233,12 @@ func (e *engine) free() int {
 	return n
 }
 
-// relieveEvery is the least time between two walks over all lanes for memory.
-const relieveEvery = 100 * time.Millisecond
+const (
+	// fullPatience is how long the worker may be full before waiting lanes
+	// are taken out of memory and no lane may exceed its bound, for a time.
+	fullPatience = 100 * time.Millisecond
+	strictTime   = time.Second
+)
 
 // space is how many records may be admitted now.
 func (e *engine) space() int {

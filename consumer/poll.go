@@ -28,11 +28,7 @@ func (rt *Runtime) poll(ctx context.Context) {
 		rt.attend(paused)
 		free := rt.engine.free()
 		if free == 0 {
-			select {
-			case <-ctx.Done():
-			case <-rt.engine.room:
-			case <-rt.engine.attention:
-			}
+			rt.awaitRoom(ctx)
 			continue
 		}
 		recreated, errs, records := rt.round(ctx, &a, free)
@@ -72,6 +68,19 @@ func (rt *Runtime) attend(paused map[topicPartition]bool) {
 			delete(paused, tp)
 			rt.client.ResumeFetchPartitions(map[string][]int32{tp.topic: {tp.id}})
 		}
+	}
+}
+
+// awaitRoom waits until there may be room again. It looks again after a while
+// in any case, since the engine makes room when it stays full.
+func (rt *Runtime) awaitRoom(ctx context.Context) {
+	timer := time.NewTimer(fullPatience)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-rt.engine.room:
+	case <-rt.engine.attention:
+	case <-timer.C:
 	}
 }
 

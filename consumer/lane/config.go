@@ -17,6 +17,9 @@ type Config struct {
 	LaneRecords int
 	// LaneBytes bounds a lane in bytes in the same way. 0: no limit.
 	LaneBytes int64
+	// LaneWait lets a lane that can run exceed both while what it has is
+	// expected to take less handler time. Default 0: never.
+	LaneWait time.Duration
 	// TenantConcurrency is how many grants of one tenant may be in hand at
 	// once where neither its tier nor the tenant says otherwise. Default 1:
 	// the tenant lock, which holds across partitions. Negative: no limit.

@@ -43,11 +43,11 @@ func (l *lane[R]) at(i int) *Item[R] {
 	return &l.buf[(l.head+i)&(len(l.buf)-1)]
 }
 
-func (l *lane[R]) push(it Item[R]) {
+func (l *lane[R]) push(it *Item[R]) {
 	if l.n == len(l.buf) {
 		l.grow()
 	}
-	l.buf[(l.head+l.n)&(len(l.buf)-1)] = it
+	l.buf[(l.head+l.n)&(len(l.buf)-1)] = *it
 	l.n++
 }
 

@@ -1,5 +1,7 @@
 package lane
 
+import "time"
+
 // Skip notes a record that the main cursor passes without admitting it: the
 // lane overflows from it on. It is for lanes that must wait without buffering,
 // such as those behind a fence, and for lanes that a commit's metadata named:
@@ -64,7 +66,7 @@ func (s *Scheduler[R]) Refill(ps *Pass[R], id ID, it Item[R]) Verdict {
 		return Unwanted // the pass began above what the lane needs first
 	case l.full == ps.id:
 		return Full
-	case l.n >= s.core.cfg.LaneRecords || l.bytes >= s.core.cfg.LaneBytes:
+	case s.full(l):
 		l.full, l.from, l.vague = ps.id, it.Offset, false
 		return Full
 	}
@@ -72,7 +74,7 @@ func (s *Scheduler[R]) Refill(ps *Pass[R], id ID, it Item[R]) Verdict {
 	if l.from > l.to {
 		l.setOver(false)
 	}
-	s.add(l, id.Tier, it)
+	s.add(l, id.Tier, &it)
 	return Queued
 }
 
@@ -139,8 +141,8 @@ func (s *Scheduler[R]) Lost(p *Partition[R], start int64) int {
 	return n
 }
 
-// LimitLanes changes Config.LaneRecords and LaneBytes from now on, as when the
-// worker's memory fills. What lanes hold already stays.
-func (s *Scheduler[R]) LimitLanes(records int, bytes int64) {
-	s.core.cfg.LaneRecords, s.core.cfg.LaneBytes = records, bytes
+// LimitLanes changes Config.LaneRecords, LaneBytes and LaneWait from now on, as
+// when the worker's memory fills. What lanes hold already stays.
+func (s *Scheduler[R]) LimitLanes(records int, bytes int64, wait time.Duration) {
+	s.core.cfg.LaneRecords, s.core.cfg.LaneBytes, s.core.cfg.LaneWait = records, bytes, wait
 }

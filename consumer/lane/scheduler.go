@@ -40,12 +40,16 @@ func (s *Scheduler[R]) hash(b []byte) uint64 { return maphash.Bytes(s.seed, b) }
 
 // Push admits the main cursor's next record. Offsets ascend within a lane. It
 // answers Queued, Skipped or Gone.
-func (s *Scheduler[R]) Push(p *Partition[R], id ID, it Item[R]) Verdict {
+func (s *Scheduler[R]) Push(p *Partition[R], id ID, it Item[R]) Verdict { return s.PushTo(p, &id, &it) }
+
+// PushTo is Push without copies of its arguments, which cost as much as all the
+// rest. It keeps neither.
+func (s *Scheduler[R]) PushTo(p *Partition[R], id *ID, it *Item[R]) Verdict {
 	if p.revoked {
 		return Gone
 	}
-	l := s.laneOf(p, &id)
-	if l.over || l.n >= s.core.cfg.LaneRecords || l.bytes >= s.core.cfg.LaneBytes {
+	l := s.laneOf(p, id)
+	if l.over || s.full(l) {
 		s.skip(l, it.Offset, it.Offset)
 		return Skipped
 	}
@@ -53,8 +57,18 @@ func (s *Scheduler[R]) Push(p *Partition[R], id ID, it Item[R]) Verdict {
 	return Queued
 }
 
+// full says that a lane takes nothing more: it is at a bound, and what it has
+// is not done in a moment.
+func (s *Scheduler[R]) full(l *lane[R]) bool {
+	c := &s.core
+	if l.n < c.cfg.LaneRecords && l.bytes < c.cfg.LaneBytes {
+		return false
+	}
+	return l.state != 0 || l.t.paused || float64(l.n)*c.expect(l.t) >= c.cfg.LaneWait.Seconds()
+}
+
 // add puts a record at the end of a lane that may have it.
-func (s *Scheduler[R]) add(l *lane[R], id TierID, it Item[R]) {
+func (s *Scheduler[R]) add(l *lane[R], id TierID, it *Item[R]) {
 	l.push(it)
 	s.account(l, 1, int64(it.Bytes))
 	if tr := s.core.tiers[id]; tr != l.t.tier {

@@ -292,7 +292,7 @@ func (w *world) operate() {
 	p := w.anyPart()
 	switch w.rnd.Intn(13) {
 	case 12:
-		s.LimitLanes(1+w.rnd.Intn(8), 1<<20)
+		s.LimitLanes(1+w.rnd.Intn(8), 1<<20, time.Duration(w.rnd.Intn(2))*time.Millisecond)
 	case 8:
 		s.Spill(p.p, w.rnd.Intn(4), func(it *lane.Item[int64]) { delete(p.inMemory, it.Offset) })
 	case 0:
