@@ -65,20 +65,34 @@ func (rt *route) classify(c *classified, r *kgo.Record, rule routing.TenantRule,
 	if !stamped {
 		kind = rt.kindOf(tenant)
 	}
+	c.id.Unordered = rt.order == OrderNone || rt.order != OrderKeys && kind == routing.KindSpreadRandom
 	switch {
 	case rt.order == OrderKeys:
-		scratch = appendOrderKey(scratch, tenant, rt.orderKey(r))
-	case rt.order == OrderNone || kind == routing.KindSpreadRandom:
-		c.id.Unordered = true
+		scratch = appendPart(scratch, tenant, rt.orderKey(r))
+	case rt.order == OrderNone:
 		return scratch
+	case kind == routing.KindSpreadRandom:
+		scratch = append(append(scratch, keyMark, keyUnordered), tenant...)
 	case kind == routing.KindSpreadKey:
-		scratch = appendOrderKey(scratch, tenant, r.Key)
+		scratch = appendPart(scratch, tenant, r.Key)
+	case tenant[0] == keyMark:
+		scratch = append(append(scratch, keyMark, keyTenant), tenant...)
 	default:
 		return scratch
 	}
 	c.id.Key = scratch
 	return scratch
 }
+
+// A lane's key is its tenant, but for lanes of another kind, whose keys begin
+// with a byte that begins no text, and tenants that begin with it too. So no
+// tenant can have a name that is another one's lane.
+const (
+	keyMark      = 0xff
+	keyTenant    = 0 // a tenant that begins with the mark
+	keyPart      = 1 // a part of a tenant that has an order of its own
+	keyUnordered = 2 // a tenant's records that have none
+)
 
 // headers reads what the record's headers say of its way: its kind, or that it
 // is for the runtime itself.
@@ -102,8 +116,9 @@ func (c *classified) headers(r *kgo.Record) (kind routing.Kind, stamped bool) {
 	return kind, stamped
 }
 
-// appendOrderKey appends the lane key of a part of a tenant.
-func appendOrderKey(dst, tenant, key []byte) []byte {
+// appendPart appends the lane key of a part of a tenant.
+func appendPart(dst, tenant, key []byte) []byte {
+	dst = append(dst, keyMark, keyPart)
 	dst = binary.AppendUvarint(dst, uint64(len(tenant)))
 	dst = append(dst, tenant...)
 	return append(dst, key...)
