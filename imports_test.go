@@ -54,7 +54,7 @@ var shells = map[string][]string{
 }
 
 // free holds commands, the logic behind them, and tests.
-var free = map[string]bool{"cmd": true, "integration": true, "internal/demo": true, "internal/bench": true, "internal/deliver": true}
+var free = map[string]bool{"cmd": true, "deploy": true, "integration": true, "internal/demo": true, "internal/bench": true, "internal/deliver": true}
 
 // listed is what "go list -json" says of a package.
 type listed struct {
