@@ -108,9 +108,18 @@ func (p *Producer) end(from *gate) <-chan struct{} {
 	return p.closing
 }
 
+// lookAgain is after how long a caller in line tries again without its turn. The
+// share that a tenant or partition may take grows with what others leave, and
+// they tell only those who wait for the very room that they leave.
+const lookAgain = 50 * time.Millisecond
+
 func (p *Producer) wait(f *flight, at *place, from *gate) error {
+	again := time.NewTimer(lookAgain)
+	defer again.Stop()
 	select {
 	case <-at.turn:
+		return nil
+	case <-again.C:
 		return nil
 	case <-f.ctx.Done():
 		return f.ctx.Err()
