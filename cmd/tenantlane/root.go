@@ -19,6 +19,7 @@ func newRootCommand(e *env) *cobra.Command {
 		newLoadgenCommand(e),
 		newWorkerCommand(e),
 		newVerifyCommand(e),
+		newBenchCommand(e),
 		newLagwatchCommand(e),
 		group("topic", "Make topics", newTopicCreateCommand(e)),
 		newConfigCommand(e),

@@ -44,6 +44,8 @@ type ConsumeConfig struct {
 	Runs int
 	// Seed of the draw.
 	Seed uint64
+	// Progress is told of each run that is done.
+	Progress Progress
 }
 
 func (c ConsumeConfig) withDefaults() ConsumeConfig {
@@ -111,10 +113,11 @@ func Consume(ctx context.Context, cfg ConsumeConfig) (report ConsumeReport, err 
 	if err := b.fill(ctx); err != nil {
 		return report, fmt.Errorf("bench consume: filling the topic: %w", err)
 	}
-	for range cfg.Runs {
+	for run := range cfg.Runs {
 		if err := b.round(ctx); err != nil {
 			return report, fmt.Errorf("bench consume: %w", err)
 		}
+		cfg.Progress.tell(run+1, cfg.Runs)
 	}
 	return b.report(), nil
 }
@@ -160,12 +163,11 @@ func (b *consuming) fill(ctx context.Context) error {
 	value := make([]byte, b.cfg.Size)
 	var failed answers
 	for _, key := range keys {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		counts[string(key)]++
-		client.Produce(ctx, &kgo.Record{Topic: b.topic, Key: key, Value: value}, func(_ *kgo.Record, err error) {
-			if err != nil {
-				failed.take(time.Now(), err)
-			}
-		})
+		client.Produce(ctx, &kgo.Record{Topic: b.topic, Key: key, Value: value}, failed.note)
 	}
 	for _, n := range counts {
 		b.volumes = append(b.volumes, n)
@@ -175,17 +177,21 @@ func (b *consuming) fill(ctx context.Context) error {
 
 // round is one run: each side once.
 func (b *consuming) round(ctx context.Context) error {
-	bare, err := b.bareTurn(ctx)
-	if err != nil {
+	if err := labeled(ctx, sideBare, func(ctx context.Context) error {
+		bare, err := b.bareTurn(ctx)
+		b.bare.add(bare)
+		return err
+	}); err != nil {
 		return fmt.Errorf("bare client: %w", err)
 	}
-	b.bare.add(bare)
-	lanes, err := b.lanesTurn(ctx)
-	if err != nil {
+	if err := labeled(ctx, sideOurs, func(ctx context.Context) error {
+		lanes, err := b.lanesTurn(ctx)
+		b.lanes.add(lanes)
+		return err
+	}); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	b.lanes.add(lanes)
-	return nil
+	return ctx.Err() // a turn that was cut short is no figure
 }
 
 func (b *consuming) bareTurn(ctx context.Context) (lap, error) {

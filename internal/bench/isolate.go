@@ -47,6 +47,8 @@ type IsolationConfig struct {
 	Runs int
 	// Seed of the draw.
 	Seed uint64
+	// Progress is told of each run that is done.
+	Progress Progress
 }
 
 func (c IsolationConfig) withDefaults() IsolationConfig {
@@ -121,10 +123,11 @@ func Isolation(ctx context.Context, cfg IsolationConfig) (report IsolationReport
 	if _, err := iso.quiet(ctx, nil); err != nil { // warm up
 		return report, fmt.Errorf("bench isolation: %w", err)
 	}
-	for range cfg.Runs {
+	for run := range cfg.Runs {
 		if err := iso.round(ctx); err != nil {
 			return report, fmt.Errorf("bench isolation: %w", err)
 		}
+		cfg.Progress.tell(run+1, cfg.Runs)
 	}
 	return iso.report(), nil
 }

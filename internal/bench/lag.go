@@ -30,6 +30,8 @@ type LagConfig struct {
 	Rounds int
 	// Replicas of the topic; the cluster's default if 0.
 	Replicas int16
+	// Progress is told of each round that is done.
+	Progress Progress
 }
 
 func (c LagConfig) withDefaults() LagConfig {
@@ -79,7 +81,7 @@ type LagReport struct {
 // and removes both.
 func Lag(ctx context.Context, cfg LagConfig) (report LagReport, err error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+	if err = cfg.validate(); err != nil {
 		return LagReport{}, fmt.Errorf("bench lag: %w", err)
 	}
 	name := "tenantlane-bench-" + strconv.FormatUint(rand.Uint64(), 36)
@@ -106,9 +108,9 @@ func makeGroups(ctx context.Context, cfg LagConfig, topic string) (forget func()
 	names := make([]string, cfg.Groups)
 	forget = func() error {
 		defer client.Close()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		deleting, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
-		_, err := admin.DeleteGroups(ctx, names...)
+		_, err := admin.DeleteGroups(deleting, names...)
 		return err
 	}
 	commits := kadm.Offsets{}
@@ -197,6 +199,7 @@ func measureLag(ctx context.Context, cfg LagConfig, name string) (LagReport, err
 		}
 		seen.requests.Store(0)
 		seen.bytes.Store(0)
+		cfg.Progress.tell(n, warm+cfg.Rounds)
 		cpuAt = processTime()
 	})
 	if err != nil {

@@ -39,6 +39,8 @@ type ProduceConfig struct {
 	Runs int
 	// Seed of the draw.
 	Seed uint64
+	// Progress is told of each run that is done.
+	Progress Progress
 }
 
 // Keys of a ProduceConfig.
@@ -111,18 +113,21 @@ func Produce(ctx context.Context, cfg ProduceConfig) (report ProduceReport, err 
 		return ProduceReport{}, fmt.Errorf("bench produce: %w", err)
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	sides, err := produceSides(cfg, topic) //nolint:contextcheck // closing has a deadline of its own
+	sides, err := produceSides(ctx, cfg, topic)
 	defer closeAll(sides)
 	if err != nil {
 		return ProduceReport{}, fmt.Errorf("bench produce: %w", err)
 	}
 	tenants := drawTenants(cfg)
-	for range cfg.Runs {
+	for run := range cfg.Runs {
 		for _, s := range sides {
-			if err := s.run(ctx, cfg, topic, tenants); err != nil {
+			if err := labeled(ctx, s.name, func(ctx context.Context) error {
+				return s.run(ctx, cfg, topic, tenants)
+			}); err != nil {
 				return ProduceReport{}, fmt.Errorf("bench produce: %s: %w", s.name, err)
 			}
 		}
+		cfg.Progress.tell(run+1, cfg.Runs)
 	}
 	return produceReport(cfg, sides[0], sides[1], sides[2]), nil
 }
@@ -160,35 +165,52 @@ type producing struct {
 	latencies  []float64 // milliseconds, of all runs
 }
 
-func produceSides(cfg ProduceConfig, topic string) (sides []*producing, err error) {
+// produceSides makes each side with its profile's label, which its clients'
+// goroutines keep.
+func produceSides(ctx context.Context, cfg ProduceConfig, topic string) (sides []*producing, err error) {
 	for _, headers := range []bool{false, true} {
-		var client *kgo.Client
-		client, err = kgo.NewClient(append(slices.Clone(cfg.KafkaOpts), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))...)
-		if err != nil {
+		if err := labeled(ctx, sideBare, func(context.Context) error {
+			client, err := kgo.NewClient(append(slices.Clone(cfg.KafkaOpts), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))...)
+			if err == nil {
+				sides = append(sides, &producing{
+					name: sideBare, produce: client.Produce, flush: client.Flush, close: client.Close, headers: headers,
+				})
+			}
+			return err
+		}); err != nil {
 			return sides, err
 		}
-		sides = append(sides, &producing{name: "bare client", produce: client.Produce, flush: client.Flush, close: client.Close, headers: headers})
 	}
-	table, err := routing.NewTable(routing.Spec{Revision: 1, Topics: map[string]routing.TopicSpec{topic: {Partitions: cfg.Partitions}}})
+	return sides, labeled(ctx, sideOurs, func(context.Context) error {
+		ours, err := producerSide(cfg, topic) //nolint:contextcheck // closing has a deadline of its own
+		if err == nil {
+			sides = append(sides, ours)
+		}
+		return err
+	})
+}
+
+func producerSide(cfg ProduceConfig, topic string) (*producing, error) {
+	table, err := plainTable(topic, cfg.Partitions)
 	if err != nil {
-		return sides, err
+		return nil, err
 	}
 	src := store.Fixed(table)
 	client, err := kgo.NewClient(append(slices.Clone(cfg.KafkaOpts), partitioner.ClientOpts(src, partitioner.Config{})...)...)
 	if err != nil {
-		return sides, err
+		return nil, err
 	}
 	p, err := partitioner.NewProducer(client, src, partitioner.ProducerConfig{})
 	if err != nil {
 		client.Close()
-		return sides, err
+		return nil, err
 	}
-	return append(sides, &producing{name: "Producer", produce: p.Produce, flush: p.Flush, close: func() {
+	return &producing{name: sideOurs, produce: p.Produce, flush: p.Flush, close: func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_ = p.Close(ctx) // what is left has an error already
 		client.Close()
-	}}), nil
+	}}, nil
 }
 
 func closeAll(sides []*producing) {
@@ -262,6 +284,13 @@ func (a *answers) take(at time.Time, err error) {
 	a.latencies = append(a.latencies, float64(time.Since(at).Nanoseconds())/1e6)
 	if err != nil && a.first == nil {
 		a.first = err
+	}
+}
+
+// note takes only the error.
+func (a *answers) note(_ *kgo.Record, err error) {
+	if err != nil {
+		a.take(time.Time{}, err)
 	}
 }
 

@@ -30,6 +30,8 @@ type RouteConfig struct {
 	Lookups int
 	// Runs whose median counts; 5 by default.
 	Runs int
+	// Progress is told of each table that is done.
+	Progress Progress
 }
 
 func (c RouteConfig) withDefaults() RouteConfig {
@@ -92,12 +94,13 @@ func Route(ctx context.Context, cfg RouteConfig) (RouteReport, error) {
 		return RouteReport{}, fmt.Errorf("bench route: %w", err)
 	}
 	var report RouteReport
-	for _, n := range cfg.Placements {
+	for i, n := range cfg.Placements {
 		table, err := routeTable(ctx, cfg, n)
 		if err != nil {
 			return RouteReport{}, fmt.Errorf("bench route: %d placements: %w", n, err)
 		}
 		report.Tables = append(report.Tables, table)
+		cfg.Progress.tell(i+1, len(cfg.Placements))
 		if table.Ratio > report.Ratio {
 			report.NS, report.BareNS, report.Ratio, report.Allocs = table.NS, table.BareNS, table.Ratio, table.Allocs
 		}
