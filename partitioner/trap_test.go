@@ -122,6 +122,9 @@ func TestTrap4StampsDoNotLeakTheClientsBuffer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := p.Flush(patient(t)); err != nil { // kgo counts down after the promise
+		t.Fatal(err)
+	}
 	if records, bytes := p.client.BufferedProduceRecords(), p.client.BufferedProduceBytes(); records != 0 || bytes != 0 {
 		t.Errorf("%d records and %d bytes still count as buffered", records, bytes)
 	}
@@ -133,6 +136,9 @@ func TestTrap4StampsDoNotLeakTheClientsBuffer(t *testing.T) {
 		}
 	})))
 	if err := late.ProduceSync(patient(t), record("acme", 0)).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if err := late.Flush(patient(t)); err != nil {
 		t.Fatal(err)
 	}
 	if late.BufferedProduceBytes() == 0 {
