@@ -9,6 +9,12 @@ import (
 	"time"
 )
 
+// pass lets virtual time go by, and what it brings happen.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
 // A retry must come at its time although nothing else happens in the worker
 // that would look at the scheduler's timers.
 func TestRetryAfterAStuckHandlerComesInAQuietWorker(t *testing.T) {
@@ -23,11 +29,9 @@ func TestRetryAfterAStuckHandlerComesInAQuietWorker(t *testing.T) {
 	inBubble(t, Config{Concurrency: 1, HandlerTimeout: time.Second}, s.handle, func(b *bench) {
 		release = make(chan struct{})
 		p := b.admitted(0, "bad:1")
-		time.Sleep(time.Minute) // its slot is given back
-		synctest.Wait()
+		pass(time.Minute) // its slot is given back
 		close(release)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		pass(time.Minute)
 		if s.of("bad") != "1 1" || b.watermark(p) != 1 {
 			t.Errorf("handled %q, watermark %d", s.all(), b.watermark(p))
 		}
@@ -56,10 +60,9 @@ func TestRetryThatACommitSettledComesInAQuietWorker(t *testing.T) {
 		synctest.Wait()
 		words := strings.Repeat(" t%d:fail", 9)
 		p := b.admitted(0, fmt.Sprintf(words, 0, 1, 2, 3, 4, 5, 6, 7, 8)+" t9:hang")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		b.pendingCommits([]*partition{p})
-		time.Sleep(10 * time.Second) // the handler that hangs has its deadline later
-		synctest.Wait()
+		pass(10 * time.Second) // the handler that hangs has its deadline later
 		if n := strings.Count(s.all(), ":fail"); n != 18 {
 			t.Errorf("nine failed records were handled %d times, want 18", n)
 		}
@@ -74,8 +77,7 @@ func TestDeadLetterOfALostPartitionIsNotWrittenAgain(t *testing.T) {
 		synctest.Wait()
 		b.answer(errTest)
 		b.close([]*partition{p})
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
+		pass(10 * time.Minute)
 		if len(b.letters) != 1 {
 			t.Errorf("%d dead letters were written, want 1", len(b.letters))
 		}
