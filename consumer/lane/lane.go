@@ -47,7 +47,8 @@ func (l *lane[R]) push(it *Item[R]) {
 	if l.n == len(l.buf) {
 		l.grow()
 	}
-	l.buf[(l.head+l.n)&(len(l.buf)-1)] = *it
+	slot := &l.buf[(l.head+l.n)&(len(l.buf)-1)]
+	slot.Offset, slot.Rec, slot.Bytes, slot.Cost = it.Offset, it.Rec, it.Bytes, it.Cost
 	l.n++
 }
 
@@ -62,7 +63,9 @@ func (l *lane[R]) grow() {
 func (l *lane[R]) pop() {
 	l.buf[l.head] = Item[R]{}
 	l.head = (l.head + 1) & (len(l.buf) - 1)
-	l.n--
+	if l.n--; l.n == 0 {
+		l.head = 0 // the same few slots again: they are in the processor's cache
+	}
 }
 
 func (l *lane[R]) clear() {
