@@ -57,6 +57,10 @@ type Config struct {
 	// default: the project's docs.
 	RunbookURL string
 
+	// Election lets one of several watchers tell the targets; nil: this one
+	// does.
+	Election *Election
+
 	// SampleTimeout bounds a round of questions; default: the interval, at
 	// least 3 s and at most 30 s.
 	SampleTimeout time.Duration
@@ -146,6 +150,9 @@ func (c *Config) validate() error {
 			return fmt.Errorf("Overrides[%d]: Rule: %w", i, err)
 		}
 	}
+	if err := c.Election.validate(); err != nil {
+		return err
+	}
 	if c.SampleTimeout < 0 {
 		return fmt.Errorf("SampleTimeout %v: must not be negative", c.SampleTimeout)
 	}
@@ -169,6 +176,9 @@ func (c *Config) override(group, topic string) (lag.Rule, string) {
 }
 
 func (c *Config) watchesGroup(name string) bool {
+	if c.Election != nil && name == c.Election.Group {
+		return false
+	}
 	return len(c.Groups) == 0 || anyMatches(c.Groups, name)
 }
 

@@ -102,10 +102,17 @@ func (w *Watcher) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = w.notifier.Run(aside) }) // returns nil
 	wg.Go(func() { serve(aside) })
+	endCampaign, err := w.startCampaign(ctx)
+	if err != nil {
+		stop()
+		wg.Wait()
+		return err
+	}
 	w.republish()
 	w.loop(ctx, s, reader)
 	stop()
 	wg.Wait()
+	endCampaign()
 	w.save(time.Now(), true)
 	return nil
 }

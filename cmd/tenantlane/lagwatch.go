@@ -31,8 +31,10 @@ type lagwatchFlags struct {
 	record  string
 	listen  string
 	state   string
-	hide    bool
-	timeout time.Duration
+
+	election lagwatch.Election
+	hide     bool
+	timeout  time.Duration
 }
 
 func newLagwatchCommand(e *env) *cobra.Command {
@@ -58,6 +60,8 @@ func newLagwatchCommand(e *env) *cobra.Command {
 	f.register(cmd.Flags())
 	f.output.register(cmd.Flags())
 	cmd.Flags().BoolVar(&f.once, "once", false, "look once, print what was seen, and tell nobody")
+	cmd.Flags().StringVar(&f.election.Group, "election-group", "", "with replicas: group that decides which one tells the targets")
+	cmd.Flags().StringVar(&f.election.Topic, "election-topic", "", "with replicas: topic whose partition 0 the one that tells holds, like tenantlane.routing")
 	cmd.Flags().StringVar(&f.record, "record", "", "file to which each sample is appended, for `lagwatch replay`")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "address for the page, /metrics and health; without a host it is loopback (default: none)")
 	service(cmd)
@@ -188,6 +192,9 @@ func (e *env) lagwatchRun(ctx context.Context, f *lagwatchFlags) (err error) {
 	defer func() { err = errors.Join(err, done()) }()
 	if err != nil {
 		return err
+	}
+	if f.election != (lagwatch.Election{}) {
+		cfg.Election = &f.election
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -90,7 +90,7 @@ func New(cfg Config, state State) (*Notifier, error) {
 		m.failing(t.Name(), false)
 		n.senders = append(n.senders, &sender{
 			target: t, fallback: cfg.Fallback, backoff: cfg.Backoff, onTold: cfg.OnTold, log: cfg.Logger, metrics: m,
-			wake: make(chan struct{}, 1), told: told, fell: book{}, idle: idle,
+			wake: make(chan struct{}, 1), told: told, fell: book{}, ended: book{}, idle: idle,
 		})
 	}
 	return n, nil

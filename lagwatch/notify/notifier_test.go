@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -310,3 +311,42 @@ func TestLogsCarryNoSecret(t *testing.T) {
 
 // pass lets a bubble's virtual time go by.
 func pass(d time.Duration) { <-time.After(d) }
+
+// The replica that does not send books what the sender delivers, and on taking
+// over repeats only what may not have been delivered.
+func TestTakingOverRepeatsOnlyWhatIsInDoubt(t *testing.T) {
+	t.Parallel()
+	const doubt = time.Minute
+	alert := func(name string) notify.Alert {
+		a := hot("page")
+		a.Name = name
+		return a
+	}
+	synctest.Test(t, func(t *testing.T) {
+		p := &pager{name: "a"}
+		n, stop := started(t, notify.Config{Targets: []notify.Target{p}}, nil)
+		n.SetActive(false, doubt)
+		publish := func(names ...string) {
+			var alerts []notify.Alert
+			for _, name := range names {
+				alerts = append(alerts, alert(name))
+			}
+			n.Publish(alerts)
+			synctest.Wait()
+		}
+		publish("old", "ended-long-ago", "ended-lately")
+		pass(10 * time.Minute)
+		publish("old", "ended-lately")
+		pass(10 * time.Minute)
+		publish("old", "new")
+		pass(time.Second)
+		p.requireGot(t)
+		n.SetActive(true, doubt)
+		publish("old", "new")
+		p.requireGot(t, "new page firing", "ended-lately page resolved")
+		publish()
+		stop()
+		slices.Sort(p.got)
+		p.requireGot(t, "ended-lately page resolved", "new page firing", "new page resolved", "old page resolved")
+	})
+}

@@ -26,10 +26,12 @@ type sender struct {
 	fell      book // what the fallback was told instead
 
 	mu sync.Mutex
-	// guards told, firing, failing and idle
+	// guards all below
 	told    book
 	firing  map[string]Alert // nil until the first Publish
 	failing error
+	passive bool
+	ended   book          // what ended while passive, with when
 	idle    chan struct{} // closed while nothing is due
 }
 
@@ -61,6 +63,11 @@ const lastTry = 2 * time.Second
 func (s *sender) publish(firing map[string]Alert) {
 	firing = wanted(s.target, firing)
 	s.mu.Lock()
+	if s.passive {
+		s.assume(time.Now(), firing)
+		s.mu.Unlock()
+		return
+	}
 	s.firing = firing
 	select {
 	case <-s.idle:
@@ -188,7 +195,7 @@ func (s *sender) due(now time.Time) []Alert {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var due []Alert
-	if s.firing != nil {
+	if s.firing != nil && !s.passive {
 		due = s.told.due(now, s.firing, renotify(s.target))
 	}
 	if len(due) == 0 {

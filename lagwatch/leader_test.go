@@ -1,0 +1,66 @@
+package lagwatch_test
+
+import (
+	"testing"
+
+	"github.com/tenantlane/tenantlane/lagwatch"
+	"github.com/tenantlane/tenantlane/lagwatch/lag"
+	"github.com/tenantlane/tenantlane/lagwatch/notify"
+)
+
+// Two replicas watch: one page, one end. The one that sends may be either.
+func TestTwoReplicasSendOnePageAndOneEnd(t *testing.T) {
+	t.Parallel()
+	c := hotCluster(t)
+	if _, err := c.admin.CreateTopic(t.Context(), 1, 1, nil, "election"); err != nil {
+		t.Fatal(err)
+	}
+	target, got := receiver(t)
+	var seen [2]chan *lagwatch.Evaluation
+	var stops [2]func()
+	for i := range seen {
+		seen[i] = make(chan *lagwatch.Evaluation, 10_000)
+		stops[i] = running(t, c.watcher(func(cfg *lagwatch.Config) {
+			cfg.Rule = fast()
+			cfg.Rule.CriticalRatio = 0 // as loud in every round
+			cfg.Targets = []notify.Target{target}
+			cfg.Election = &lagwatch.Election{Topic: "election", Group: "lagwatch"}
+			cfg.OnEvaluation = func(e *lagwatch.Evaluation) { seen[i] <- e }
+		}))
+	}
+	until := func(fires bool) {
+		t.Helper()
+		for i := range seen {
+			for e := range seen[i] {
+				if hot := pool(t, e, "billing", lag.SharedPool); alertIn(hot, lag.AlertHot) == fires {
+					break
+				}
+			}
+		}
+	}
+	until(true)
+	first := next(t, got, lag.AlertHot)
+	c.commit("billing", 100, 100, 5100, 100)
+	until(false)
+	last := next(t, got, lag.AlertHot)
+	for _, stop := range stops {
+		stop()
+	}
+	if first.Status != "firing" || last.Status != "resolved" {
+		t.Fatalf("%s then %s", first.Status, last.Status)
+	}
+	for len(got) > 0 {
+		if a := <-got; a.Name == lag.AlertHot {
+			t.Fatalf("told more than once: %s", asJSON(t, a))
+		}
+	}
+}
+
+func alertIn(p *lagwatch.PoolEvaluation, name string) bool {
+	for _, f := range p.Firing {
+		if f.Alert == name {
+			return true
+		}
+	}
+	return false
+}
