@@ -78,7 +78,7 @@ func TestTiersShareHandlerTimeByWeightWhateverTheirTenants(t *testing.T) {
 			m.tier[name] = bronze
 			m.push(name, 5)
 		}
-		m.run(10 * time.Second)
+		m.run(5 * time.Second)
 		var sum [2]time.Duration
 		for tenant, d := range m.served {
 			if strings.HasPrefix(tenant, "gold") {
@@ -115,8 +115,8 @@ func TestTenantsShareByWeight(t *testing.T) {
 		m.run(100 * time.Millisecond) // estimates settle
 		base := map[string]time.Duration{}
 		maps.Copy(base, m.served)
-		for range 10 {
-			m.run(m.now + 30*time.Millisecond)
+		for range 5 {
+			m.run(m.now + 40*time.Millisecond)
 			for a := range weights {
 				for b := range weights {
 					got := (m.served[a]-base[a]).Seconds()/weights[a] - (m.served[b]-base[b]).Seconds()/weights[b]

@@ -4,4 +4,4 @@ package lane_test
 
 // raceFactor divides the size of tests that the race detector makes ten times
 // slower and that have only one goroutine to watch.
-const raceFactor = 4
+const raceFactor = 10
