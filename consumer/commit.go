@@ -32,6 +32,7 @@ func (rt *Runtime) commitLoop(ctx context.Context) {
 		limited, cancel := context.WithTimeout(ctx, commitTimeout)
 		rt.commit(limited, rt.engine.owned(nil))
 		cancel()
+		rt.engine.reportStalls()
 	}
 }
 

@@ -26,6 +26,18 @@ type Config struct {
 	// Concurrency is how many handlers run at once, at least 1. Default 16.
 	Concurrency int
 
+	// InstanceID makes the worker a static member of the group: a restart
+	// within the session timeout causes no rebalance. Each worker needs its
+	// own. A classic static member does not leave the group on a stop.
+	InstanceID string
+	// ServerAssignor lets the brokers assign partitions (KIP-848) where they
+	// are Kafka 4.0 or newer; 4.3 is advised. The whale-aware spreading of
+	// dedicated partitions is the brokers' choice then.
+	ServerAssignor bool
+	// BatchSize is the most records that a BatchHandler gets at once. Default
+	// 64.
+	BatchSize int
+
 	// MaxRecords and MaxBytes bound what waits in the worker, over all
 	// partitions. At either bound it stops polling until an eighth is free;
 	// one poll may overshoot the bytes. Defaults 100,000 and 256 MiB.
@@ -90,6 +102,11 @@ type Config struct {
 	// after it.
 	StartTime time.Time
 
+	// StallAfter is how long a partition's first unfinished record may stay
+	// the same before it is reported, with what it waits for. Default 1 min;
+	// negative: never.
+	StallAfter time.Duration
+
 	// CommitInterval is the time between commits. Default 1 s, at least
 	// 10 ms. What completed since the last one repeats after a crash.
 	CommitInterval time.Duration
@@ -118,6 +135,8 @@ type Config struct {
 	Logger *zap.Logger
 	// Registerer takes the metrics. Nil: none are exported.
 	Registerer prometheus.Registerer
+
+	batched bool // the handler is a BatchHandler
 }
 
 // Retry is the policy for failed attempts. The wait before attempt n+1 is
@@ -195,6 +214,8 @@ const (
 	defaultRetryMax         = 30 * time.Second
 	defaultRereadRatio      = 2
 	defaultMaxDistance      = 10_000_000
+	defaultBatchSize        = 64
+	defaultStallAfter       = time.Minute
 
 	// DeadLetterSuffix is what the default DeadLetterTopic appends.
 	DeadLetterSuffix = ".tl-dlq"
@@ -210,6 +231,8 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.LaneBytes, max(c.MaxBytes/32, 1<<16))
 	setDefault(&c.RereadRatio, defaultRereadRatio)
 	setDefault(&c.MaxDistance, defaultMaxDistance)
+	setDefault(&c.BatchSize, defaultBatchSize)
+	setDefault(&c.StallAfter, defaultStallAfter)
 	setDefault(&c.HandlerTimeout, defaultHandlerTimeout)
 	setDefault(&c.CommitInterval, defaultCommitInterval)
 	setDefault(&c.RebalanceTimeout, defaultRebalanceTimeout)
@@ -223,6 +246,14 @@ func (c Config) withDefaults() Config {
 		c.Logger = zap.NewNop()
 	}
 	return c
+}
+
+// laneTime is how long a grant may be expected to take.
+func (c *Config) laneTime() time.Duration {
+	if c.batched {
+		return batchTime
+	}
+	return laneTime
 }
 
 // tenantConcurrency is what the scheduler is told.
@@ -253,6 +284,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("consumer.Config: MaxRecords %d is below 1", c.MaxRecords)
 	case c.MaxBytes < 1:
 		return fmt.Errorf("consumer.Config: MaxBytes %d is below 1", c.MaxBytes)
+	case c.BatchSize < 1:
+		return fmt.Errorf("consumer.Config: BatchSize %d is below 1", c.BatchSize)
 	case c.LaneRecords < 1:
 		return fmt.Errorf("consumer.Config: LaneRecords %d is below 1", c.LaneRecords)
 	case c.LaneBytes < 1:

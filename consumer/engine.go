@@ -29,6 +29,7 @@ import (
 type engine struct {
 	cfg     *Config
 	handler Handler
+	batch   BatchHandler // instead of handler
 	letters letterbox
 	log     *zap.Logger
 	sampled *zap.Logger // for what may happen with each record
@@ -82,7 +83,7 @@ type letterbox func(letter *kgo.Record, done func(error))
 func newEngine(cfg *Config, h Handler, m *metrics, letters letterbox) (*engine, error) {
 	sched, err := lane.New[entry](lane.Config{
 		Name: offset.Name, TenantConcurrency: cfg.tenantConcurrency(),
-		LaneRecords: cfg.LaneRecords, LaneBytes: cfg.LaneBytes,
+		LaneRecords: cfg.LaneRecords, LaneBytes: cfg.LaneBytes, Quantum: cfg.BatchSize, LaneTime: cfg.laneTime(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the scheduler: %w", err)

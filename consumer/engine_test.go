@@ -32,9 +32,15 @@ type bench struct {
 // inBubble runs f with an engine whose workers and clock run.
 func inBubble(t *testing.T, cfg Config, h Handler, f func(b *bench)) {
 	t.Helper()
+	inBubbleBatch(t, cfg, h, nil, f)
+}
+
+func inBubbleBatch(t *testing.T, cfg Config, h Handler, batch BatchHandler, f func(b *bench)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cfg.Group, cfg.Topics = "g", []string{"orders"}
 		cfg = cfg.withDefaults()
+		cfg.batched = batch != nil
 		if err := cfg.validate(); err != nil {
 			t.Fatal(err)
 		}
@@ -56,6 +62,7 @@ func inBubble(t *testing.T, cfg Config, h Handler, f func(b *bench)) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		b.engine.batch = batch
 		ctx, cancel := context.WithCancel(context.Background())
 		b.cancel = cancel
 		b.engine.start(ctx)
@@ -791,6 +798,83 @@ func TestManyTenantsLeaveNoMemoryBehind(t *testing.T) {
 		}
 		if n := len(b.workers); n > b.cfg.Concurrency {
 			t.Errorf("%d workers, want at most %d", n, b.cfg.Concurrency)
+		}
+	})
+}
+
+func TestBatchHandlerGetsALaneInOrderAndItsPrefixCounts(t *testing.T) {
+	var batches []string
+	fail := map[string]error{"3": errTest, "5": Skip("not ours"), "6": RetryAfter(time.Second)}
+	h := func(_ context.Context, rs []*Record) (int, error) {
+		var values []string
+		for _, r := range rs {
+			values = append(values, string(r.Value))
+			if string(r.Tenant) != "a" || r.Attempt < 1 {
+				t.Errorf("record %+v", r)
+			}
+		}
+		batches = append(batches, strings.Join(values, ","))
+		for i, r := range rs {
+			if err := fail[string(r.Value)]; err != nil {
+				delete(fail, string(r.Value))
+				return i, err
+			}
+		}
+		return len(rs), nil
+	}
+	inBubbleBatch(t, Config{BatchSize: 4, Concurrency: 1}, nil, h, func(b *bench) {
+		p := b.admitted(0, "a:1 a:2 a:3 a:4 a:5 a:6 a:7")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		want := []string{"1,2,3,4", "3,4,5,6", "6,7", "6,7"}
+		if !slices.Equal(batches, want) || b.watermark(p) != 7 {
+			t.Errorf("batches %q, want %q; watermark %d", batches, want, b.watermark(p))
+		}
+	})
+}
+
+func TestBatchHandlerThatFinishesNothingBacksOff(t *testing.T) {
+	calls := 0
+	h := func(context.Context, []*Record) (int, error) { calls++; return 0, nil }
+	inBubbleBatch(t, Config{}, nil, h, func(b *bench) {
+		b.admitted(0, "a:1")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if calls > 10 {
+			t.Errorf("%d calls in 10 s", calls)
+		}
+	})
+}
+
+func TestStallNamesTheLaneThatHoldsAPartition(t *testing.T) {
+	var release chan struct{}
+	s := &script{do: func(_ context.Context, r *Record) error {
+		if string(r.Tenant) == "slow" {
+			<-release
+		}
+		return nil
+	}}
+	inBubble(t, Config{HandlerTimeout: -1}, s.handle, func(b *bench) {
+		release = make(chan struct{})
+		b.admitted(0, "a:1 slow:1 slow:2 b:1")
+		if got := b.stalls(); len(got) != 0 {
+			t.Errorf("stalls %+v at the start", got)
+		}
+		time.Sleep(90 * time.Second)
+		synctest.Wait()
+		got := b.stalls()
+		if len(got) != 1 || got[0].offset != 1 || string(got[0].tenant) != "slow" || got[0].state != "in hand" ||
+			got[0].handler < 80*time.Second || got[0].since < time.Minute {
+			t.Errorf("stalls %+v", got)
+		}
+		if again := b.stalls(); len(again) != 0 {
+			t.Errorf("reported again at once: %+v", again)
+		}
+		close(release)
+		synctest.Wait()
+		time.Sleep(2 * time.Minute)
+		if got := b.stalls(); len(got) != 0 {
+			t.Errorf("stalls %+v with everything done", got)
 		}
 	})
 }

@@ -27,6 +27,7 @@ type metrics struct {
 	noTenant    *prometheus.CounterVec // topic
 	notOwned    *prometheus.CounterVec // topic
 	stops       *prometheus.CounterVec // topic, partition
+	stalls      *prometheus.CounterVec // topic, partition
 	reread      prometheus.Counter
 	ignored     *prometheus.CounterVec // reason
 }
@@ -48,6 +49,7 @@ func newMetrics() *metrics {
 		control:     counterVec("control_records_total", "Move and transaction markers stepped over.", "topic"),
 		noTenant:    counterVec("no_tenant_records_total", "Records without a tenant.", "topic"),
 		notOwned:    counterVec("dropped_records_total", "Fetched records of partitions no longer owned.", "topic"),
+		stalls:      counterVec("stalls_total", "Reports of a partition whose first unfinished record stayed the same.", "topic", "partition"),
 		reread:      prometheus.NewCounter(counterOpts("reread_bytes_total", "Bytes of batches that were read again.")),
 		ignored:     counterVec("ignored_metadata_total", "Commits whose metadata was ignored, so that more repeats.", "reason"),
 		stops:       counterVec("partition_stops_total", "Partitions stopped by an error.", "topic", "partition"),
@@ -58,7 +60,7 @@ func newMetrics() *metrics {
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.rebalances, m.commits, m.commitErrs, m.fetchErrs, m.retries, m.skipped, m.deadLetters, m.deadErrs,
-		m.panics, m.timeouts, m.lost, m.resets, m.control, m.noTenant, m.notOwned, m.stops, m.reread, m.ignored,
+		m.panics, m.timeouts, m.lost, m.resets, m.control, m.noTenant, m.notOwned, m.stops, m.stalls, m.reread, m.ignored,
 	}
 }
 

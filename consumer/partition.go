@@ -33,8 +33,9 @@ type partition struct {
 	progress  *offset.Tracker // nil until it is known where the partition begins
 	metadata  string          // of the last acknowledged commit
 	rereads   rereads
-	end       int64  // high watermark, as of the last fetch; unknownOffset before
-	committed int64  // last acknowledged offset, or unknownOffset
+	end       int64 // high watermark, as of the last fetch; unknownOffset before
+	committed int64 // last acknowledged offset, or unknownOffset
+	stall     stallWatch
 	stopped   error  // why nothing more is admitted
 	held      int64  // bytes that its records keep in memory
 	handled   uint64 // records done

@@ -44,6 +44,12 @@ func (r *Record) Clone() *Record {
 // at the handler's deadline, and at once when the runtime stops now.
 type Handler func(ctx context.Context, r *Record) error
 
+// BatchHandler handles up to Config.BatchSize records of one lane, in offset
+// order. The first done of them are finished. An error is that of rs[done] and
+// means what a Handler's does; those after it come again. Without an error the
+// rest comes again too. It must not finish none of them without an error.
+type BatchHandler func(ctx context.Context, rs []*Record) (done int, err error)
+
 // Assigned is one assignment of a partition to this worker.
 type Assigned struct {
 	Topic string

@@ -72,7 +72,20 @@ func New(cfg Config, h Handler) (*Runtime, error) {
 	if h == nil {
 		return nil, errors.New("consumer.New: the handler is nil")
 	}
+	return newRuntime(cfg, h, nil)
+}
+
+// NewBatch is New for a handler that takes several records of a lane at once.
+func NewBatch(cfg Config, h BatchHandler) (*Runtime, error) {
+	if h == nil {
+		return nil, errors.New("consumer.NewBatch: the handler is nil")
+	}
+	return newRuntime(cfg, nil, h)
+}
+
+func newRuntime(cfg Config, h Handler, batch BatchHandler) (*Runtime, error) {
 	cfg = cfg.withDefaults()
+	cfg.batched = batch != nil
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -88,6 +101,7 @@ func New(cfg Config, h Handler) (*Runtime, error) {
 	if rt.engine, err = newEngine(&rt.cfg, h, rt.metrics, rt.produce); err != nil {
 		return nil, err
 	}
+	rt.engine.batch = batch
 	if err := kgo.ValidateOpts(rt.clientOpts()...); err != nil {
 		return nil, fmt.Errorf("consumer.Config: KafkaOpts: %w", err)
 	}
@@ -108,7 +122,6 @@ func (rt *Runtime) clientOpts() []kgo.Opt {
 	}, rt.cfg.KafkaOpts, []kgo.Opt{
 		kgo.ConsumerGroup(rt.cfg.Group),
 		kgo.ConsumeTopics(rt.cfg.Topics...),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.RebalanceTimeout(rt.cfg.RebalanceTimeout),
 		kgo.DisableAutoCommit(),
 		// Without them a transaction's markers at the end of a partition
@@ -119,7 +132,20 @@ func (rt *Runtime) clientOpts() []kgo.Opt {
 		kgo.OnPartitionsLost(rt.onLost),
 		kgo.OnOffsetsFetched(rt.onOffsetsFetched),
 		kgo.AdjustFetchOffsetsFn(rt.adjustOffsets),
-	})
+	}, rt.memberOpts())
+}
+
+// memberOpts say what kind of member the worker is.
+func (rt *Runtime) memberOpts() []kgo.Opt {
+	opts := []kgo.Opt{kgo.Balancers(kgo.CooperativeStickyBalancer())}
+	if rt.cfg.ServerAssignor {
+		// The client asks brokers to assign only with one of their own.
+		opts = []kgo.Opt{kgo.Balancers(kgo.StickyBalancer()), kgo.ServerSideBalancer()}
+	}
+	if rt.cfg.InstanceID != "" {
+		opts = append(opts, kgo.InstanceID(rt.cfg.InstanceID))
+	}
+	return opts
 }
 
 // rereadOpts are those of the client that reads again.

@@ -14,6 +14,9 @@ import (
 const (
 	// laneTime is how long a worker stays with one lane.
 	laneTime = time.Millisecond
+	// batchTime is how long a batch may be expected to take: in practice
+	// BatchSize alone bounds it.
+	batchTime = time.Minute
 	// cheapRun is how many records are handled between two looks at the
 	// clock while a look would cost about as much as a handling. A handler
 	// that hangs hides at most so many done records from a commit.
@@ -36,6 +39,8 @@ type worker struct {
 	results []result     // of batch.Grants; those below ran are filled in
 	ran     int          // grants run
 	record  Record
+	records []Record  // of a batch
+	rs      []*Record // into records
 
 	claimed atomic.Int32                   // grants begun, or given back
 	done    atomic.Uint64                  // grant and count of its records that are done, for harvest
@@ -93,7 +98,11 @@ func (w *worker) runGrant(g *lane.Grant[entry], p *partition, r *result) {
 	r.queued = begin - g.Items[0].Rec.in.at
 	w.part.Store(p)
 	w.begin(begin, r)
-	w.handle(g, p, r, begin)
+	if w.e.batch != nil {
+		w.handleBatch(g, p, r)
+	} else {
+		w.handle(g, p, r, begin)
+	}
 	r.busy = w.e.now() - begin
 }
 
@@ -119,10 +128,7 @@ func (w *worker) handle(g *lane.Grant[entry], p *partition, r *result, begin tim
 	if w.e.cheap.Load() {
 		look = cheapRun
 	}
-	tenant := g.Tenant()
-	if len(tenant) == 0 {
-		tenant = nil
-	}
+	tenant := tenantName(g)
 	for r.done < len(g.Items) && !p.gone.Load() {
 		r.attempts++
 		out := w.handleOne(g.Items[r.done].Rec, tenant, p, r.attempts)
@@ -145,6 +151,52 @@ func (w *worker) handle(g *lane.Grant[entry], p *partition, r *result, begin tim
 	}
 }
 
+// errNoProgress is a BatchHandler's answer that would be repeated for ever.
+var errNoProgress = errors.New("batch handler finished nothing and returned no error")
+
+// handleBatch hands all records of a grant over at once.
+func (w *worker) handleBatch(g *lane.Grant[entry], p *partition, r *result) {
+	defer w.recover(r)
+	tenant := tenantName(g)
+	if tenant == nil && w.e.cfg.NoTenant == NoTenantDeadLetter {
+		r.outcome = outcome{verdict: verdictDeadLetter, err: ErrNoTenant}
+		return
+	}
+	w.records, w.rs = w.records[:0], w.rs[:0]
+	for i := range g.Items {
+		w.records = append(w.records, Record{Record: g.Items[i].Rec.rec, Tenant: tenant, Attempt: 1, Token: p.token})
+	}
+	w.records[0].Attempt += g.Attempt
+	for i := range w.records {
+		w.rs = append(w.rs, &w.records[i])
+	}
+	r.attempts = g.Attempt + 1 // until the first is done
+	ctx := w.ctx.Load()
+	done, err := w.e.batch(ctx, w.rs)
+	r.done = min(max(done, 0), len(g.Items))
+	if r.done > 0 {
+		r.attempts = 1
+	}
+	if err == nil && r.done == 0 {
+		err = errNoProgress
+	}
+	if err == nil || r.done == len(g.Items) {
+		return
+	}
+	r.outcome = w.judge(ctx, p, &w.records[r.done], err)
+	if r.outcome.verdict == verdictSkip {
+		r.done, r.skipped, r.outcome = r.done+1, 1, outcome{}
+	}
+}
+
+// tenantName is a grant's tenant, nil for records without one.
+func tenantName(g *lane.Grant[entry]) []byte {
+	if tenant := g.Tenant(); len(tenant) > 0 {
+		return tenant
+	}
+	return nil
+}
+
 func (w *worker) handleOne(in entry, tenant []byte, p *partition, attempt int) outcome {
 	if tenant == nil && w.e.cfg.NoTenant == NoTenantDeadLetter {
 		return outcome{verdict: verdictDeadLetter, err: ErrNoTenant}
@@ -155,12 +207,17 @@ func (w *worker) handleOne(in entry, tenant []byte, p *partition, attempt int) o
 	if err == nil {
 		return outcome{}
 	}
+	return w.judge(ctx, p, &w.record, err)
+}
+
+// judge sorts an error that a handler returned.
+func (w *worker) judge(ctx *handlerContext, p *partition, r *Record, err error) outcome {
 	if ctx.Context.Err() != nil && !errors.Is(context.Cause(ctx.Context), context.DeadlineExceeded) {
 		return outcome{verdict: verdictAborted, err: err} // the stop is no fault of the record
 	}
 	out := judge(err)
 	if out.verdict == verdictSkip {
-		w.e.logSkip(p, &w.record, err)
+		w.e.logSkip(p, r, err)
 	}
 	return out
 }
