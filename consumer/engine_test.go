@@ -857,6 +857,7 @@ func TestStallNamesTheLaneThatHoldsAPartition(t *testing.T) {
 	inBubble(t, Config{HandlerTimeout: -1}, s.handle, func(b *bench) {
 		release = make(chan struct{})
 		b.admitted(0, "a:1 slow:1 slow:2 b:1")
+		synctest.Wait()
 		if got := b.stalls(); len(got) != 0 {
 			t.Errorf("stalls %+v at the start", got)
 		}
