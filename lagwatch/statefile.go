@@ -241,14 +241,15 @@ func (e *engine) restoreLogs(topic string, s *savedLogs) {
 // the last one is a minute old. A disk that is full does not stop the watch:
 // it is said, and tried again.
 func (w *Watcher) save(now time.Time, force bool) {
-	if w.cfg.StateFile == "" || !force && now.Sub(w.savedAt) < stateEvery {
+	due := force || w.stateError != nil || now.Sub(w.savedAt) >= stateEvery
+	if w.cfg.StateFile == "" || !due {
 		return
 	}
 	err := saveState(w.cfg.StateFile, w.state(now))
 	w.metrics.saved(err)
 	w.stateError = err
+	w.savedAt = now
 	if err == nil {
-		w.savedAt = now
 		return
 	}
 	w.log.Error("the state is not saved; a restart may page again", zap.Error(err))
