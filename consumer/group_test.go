@@ -107,7 +107,7 @@ func TestCrashRepeatsOnlyWhatWasNotCommitted(t *testing.T) {
 	c.produce(spread(2, 4, 1, 100)...)
 	j := newJournal()
 	l := newLedger()
-	cfg := l.watch(c.config())
+	cfg := l.watch(c.mortal())
 	w := c.start(cfg, func(ctx context.Context, r *consumer.Record) error {
 		time.Sleep(time.Millisecond)
 		return j.handle(ctx, r)
@@ -223,7 +223,7 @@ func TestParkedRecordBeforeManyCostsFewRepeatsAfterACrash(t *testing.T) {
 	}
 	for crash := range 2 { // the second one during the recovery from the first
 		l := newLedger()
-		w := c.start(l.watch(c.config()), h)
+		w := c.start(l.watch(c.mortal()), h)
 		if crash == 0 {
 			j.waitFor(t, others*each)
 			c.waitFrontier(t, 0, 2+others*each, 1) // while the offset stays at 0

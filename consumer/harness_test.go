@@ -86,6 +86,14 @@ func (c *cluster) config() consumer.Config {
 	}
 }
 
+// mortal is config for a worker that is going to be killed, so that the group
+// notices soon.
+func (c *cluster) mortal() consumer.Config {
+	cfg := c.config()
+	cfg.KafkaOpts = append(cfg.KafkaOpts, kgo.SessionTimeout(2*time.Second))
+	return cfg
+}
+
 func (c *cluster) kafkaOpts() []kgo.Opt {
 	return []kgo.Opt{
 		kgo.SeedBrokers(c.ListenAddrs()...), kgo.HeartbeatInterval(50 * time.Millisecond),

@@ -159,9 +159,9 @@ func (l *fakeLog) powerLaw(seed uint64, n, tenants int) {
 }
 
 func TestRereadsBringEverythingInOrderAndWithinTheirBudget(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range uint64(2) {
 		log := &fakeLog{}
-		log.powerLaw(seed, 20_000, 300)
+		log.powerLaw(seed, 8_000, 300)
 		var mu sync.Mutex
 		r := rand.New(rand.NewPCG(seed, 2))
 		o := newOrdered(t, func(context.Context, *Record) error {
@@ -180,10 +180,10 @@ func TestRereadsBringEverythingInOrderAndWithinTheirBudget(t *testing.T) {
 		inBubble(t, cfg, h, func(b *bench) {
 			begin := time.Now()
 			p := b.follow(log, fresh(), time.Hour)
-			if o.done() != 20_000 || b.watermark(p) != 20_000 {
+			if o.done() != 8_000 || b.watermark(p) != 8_000 {
 				t.Errorf("seed %d: %d handled, watermark %d", seed, o.done(), b.watermark(p))
 			}
-			main := 20_000 * fakeRecordBytes
+			main := 8_000 * fakeRecordBytes
 			budget := float64(3*main) + 1<<20*time.Since(begin).Seconds() + 2*rereadBytes
 			if float64(log.bytes) > budget {
 				t.Errorf("seed %d: %d bytes read again, budget %.0f", seed, log.bytes, budget)
@@ -202,8 +202,8 @@ func TestTenantsInRetryDoNotStopTheWorker(t *testing.T) {
 		seqs[tenant]++
 		log.append(tenant, strconv.Itoa(seqs[tenant]))
 	}
-	for i := range 10_000 {
-		add(fmt.Sprintf("bad%d", i%1000))
+	for i := range 4_000 {
+		add(fmt.Sprintf("bad%d", i%400))
 		add(fmt.Sprintf("good%d", i%10))
 	}
 	var healed atomic.Bool
@@ -213,19 +213,19 @@ func TestTenantsInRetryDoNotStopTheWorker(t *testing.T) {
 		}
 		return nil
 	})
-	cfg := Config{MaxRecords: 1500, Concurrency: 4, Retry: Retry{Min: time.Minute, Max: time.Minute}}
+	cfg := Config{MaxRecords: 600, Concurrency: 4, Retry: Retry{Min: time.Minute, Max: time.Minute}}
 	inBubble(t, cfg, o.handle, func(b *bench) {
 		var group sync.WaitGroup
 		group.Go(func() { b.follow(log, fresh(), time.Hour) })
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
-		if n := o.done(); n != 10_000 {
-			t.Errorf("%d of 10,000 records of the good tenants handled while 1,000 others back off", n)
+		if n := o.done(); n != 4_000 {
+			t.Errorf("%d of 4,000 records of the good tenants handled while 400 others back off", n)
 		}
 		healed.Store(true)
 		group.Wait()
-		if n := o.done(); n != 20_000 {
-			t.Errorf("%d of 20,000 handled at the end", n)
+		if n := o.done(); n != 8_000 {
+			t.Errorf("%d of 8,000 handled at the end", n)
 		}
 	})
 }
