@@ -46,10 +46,11 @@ type ProducerConfig struct {
 	// OnFull is WaitOnFull by default.
 	OnFull OnFull
 
-	// MaxRecords and MaxBytes bound all tenants together. They default to the
-	// client's MaxBufferedRecords and MaxBufferedBytes (to DefaultMaxBytes if
-	// the client has none), and may not exceed them: at its own bound kgo
-	// blocks every caller.
+	// MaxRecords and MaxBytes bound all tenants together. They default to one
+	// below the client's MaxBufferedRecords (kgo still counts the record whose
+	// promise it is calling) and to its MaxBufferedBytes (to DefaultMaxBytes if
+	// the client has none), and may not exceed the client's: at its own bound
+	// kgo blocks every caller.
 	MaxRecords int
 	MaxBytes   int64
 	// MaxTenantRecords and MaxTenantBytes bound one tenant of one topic; a
@@ -88,7 +89,7 @@ func (c ProducerConfig) withDefaults(client *kgo.Client) ProducerConfig {
 	if bytes == 0 {
 		bytes = DefaultMaxBytes
 	}
-	setDefault(&c.MaxRecords, int(records))
+	setDefault(&c.MaxRecords, max(1, int(records)-1))
 	setDefault(&c.MaxBytes, bytes)
 	setDefault(&c.MaxTenantRecords, max(1, c.MaxRecords/4))
 	setDefault(&c.MaxTenantBytes, min(DefaultTenantBytes, c.MaxBytes))

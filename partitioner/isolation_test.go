@@ -136,7 +136,7 @@ func TestHoweverManyAreStuckSomeRoomIsLeft(t *testing.T) {
 func TestAShareThatGrowsIsNoticed(t *testing.T) {
 	c := cluster(t, 3)
 	src := store.Fixed(tableOf(t, pinned(3, map[string]int32{"other": 0, "stuck": 1})))
-	p := producing(t, c, src, ProducerConfig{MaxTenantRecords: 10}, kgo.MaxBufferedRecords(20))
+	p := producing(t, c, src, ProducerConfig{MaxRecords: 20, MaxTenantRecords: 10, MaxPartitionRecords: 10})
 	fault, always := withoutLeader(c, 0), withoutLeader(c, 1)
 	defer always.Remove()
 	defer fault.Remove()
@@ -177,4 +177,39 @@ func TestARecordLargerThanAnyBoundIsTakenAlone(t *testing.T) {
 		t.Error(err)
 	}
 	p.empty(t)
+}
+
+// TestASlowPromiseDoesNotFillTheClient holds a promise up while the buffer is
+// full. kgo counts that record until its promise returns, and would block the
+// next caller if the Producer let one in for it.
+func TestASlowPromiseDoesNotFillTheClient(t *testing.T) {
+	c := cluster(t, 2)
+	src := store.Fixed(tableOf(t, pinned(2, map[string]int32{"quick": 0, "stuck": 1})))
+	p := producing(t, c, src, ProducerConfig{MaxTenantRecords: 10, MaxPartitionRecords: 10}, kgo.MaxBufferedRecords(4))
+	fault := withoutLeader(c, 1)
+	defer fault.Remove()
+	running, release := make(chan struct{}), make(chan struct{})
+	var o outcome
+	answered := o.promise()
+	p.Produce(context.Background(), record("quick", 1), func(r *kgo.Record, err error) {
+		close(running)
+		<-release
+		answered(r, err)
+	})
+	<-running
+	for i := range 3 {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		p.Produce(ctx, record("stuck", i), o.promise()) // in flight or refused, but never within kgo's own wait
+	}
+	if n := p.client.BufferedProduceRecords(); n > 4 {
+		t.Errorf("the client has %d records, more than it buffers: a caller waits inside", n)
+	}
+	close(release)
+	fault.Remove()
+	for _, err := range o.wait(t) {
+		if err != nil && !errors.Is(err, ErrTenantBackpressure) {
+			t.Error(err)
+		}
+	}
 }
