@@ -16,7 +16,8 @@
 //     that a log that a crash cut short never claims less than was committed.
 //   - With HTTP a record is done when the answer is 2xx; 429 and 503 with
 //     Retry-After hold only the record's lane; another 4xx is final by policy.
-//   - With Exec a record is done when the command has exited with 0.
+//   - With Exec a record is done when the command has exited with 0. Nothing of a
+//     failed attempt runs on beside the next.
 //
 // # What it does not
 //

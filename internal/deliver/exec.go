@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tenantlane/tenantlane/consumer"
@@ -28,7 +29,10 @@ var errNoCommand = errors.New("the command is empty")
 // its standard input and what is known of the record in its environment:
 // TENANT, KAFKA_KEY, KAFKA_TOPIC, KAFKA_PARTITION, KAFKA_OFFSET, ATTEMPT. Exit
 // code 0 is done, 65 (EX_DATAERR) gives the record up, any other is a failed
-// attempt. The command is killed at the handler's deadline.
+// attempt. The command is killed at the handler's deadline, and after a failed
+// attempt so is what it started: the record's next attempt must not run beside
+// it. What it leaves in the background when it exits with 0 is its own, if that
+// no longer holds its standard error.
 func NewExec(name string, args ...string) (consumer.Handler, error) {
 	if name == "" {
 		return nil, errNoCommand
@@ -37,15 +41,20 @@ func NewExec(name string, args ...string) (consumer.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("command %q: %w", name, err)
 	}
-	environment := os.Environ()
+	environment := withoutRecord(os.Environ())
 	return func(ctx context.Context, r *consumer.Record) error {
 		cmd := exec.CommandContext(ctx, path, args...)
 		cmd.Stdin = bytes.NewReader(r.Value)
 		cmd.WaitDelay = killDelay
+		ownGroup(cmd)
 		cmd.Env = append(slices.Clip(environment), recordEnvironment(r)...)
 		var said tail
 		cmd.Stderr = &said
-		return judgeExit(cmd.Run(), said.String())
+		err := cmd.Run()
+		if err != nil {
+			killGroup(cmd)
+		}
+		return judgeExit(err, said.String())
 	}, nil
 }
 
@@ -62,6 +71,18 @@ func judgeExit(err error, said string) error {
 		return consumer.Permanent(err)
 	}
 	return err
+}
+
+// recordVariables describe a record to its command.
+var recordVariables = []string{"TENANT", "KAFKA_KEY", "KAFKA_TOPIC", "KAFKA_PARTITION", "KAFKA_OFFSET", "ATTEMPT"}
+
+// withoutRecord takes out what would pass for a record's: a worker's own TENANT
+// would stand in for a tenant that an environment cannot hold.
+func withoutRecord(environment []string) []string {
+	return slices.DeleteFunc(environment, func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.Contains(recordVariables, name)
+	})
 }
 
 // recordEnvironment leaves out what an environment cannot hold: a zero byte.

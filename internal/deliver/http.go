@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -47,7 +48,7 @@ const (
 
 // Headers of a request, beside the record's own headers prefixed with
 // "X-Kafka-Header-" where they are valid names and text. A tenant or key that
-// is not printable ASCII is percent-encoded.
+// is not printable ASCII, or begins or ends with a space, is percent-encoded.
 const (
 	HeaderTenant    = "X-Tenant"
 	HeaderKey       = "X-Kafka-Key"
@@ -226,10 +227,13 @@ func setHeaders(h http.Header, r *consumer.Record) {
 }
 
 func encode(b []byte) string {
-	if s := string(b); printable(s) && !bytes.ContainsRune(b, '%') {
+	s := string(b)
+	// A header's value loses the spaces around it, and what is encoded is told
+	// by its percent signs.
+	if printable(s) && !strings.Contains(s, "%") && strings.Trim(s, " ") == s {
 		return s
 	}
-	return url.PathEscape(string(b))
+	return url.PathEscape(s)
 }
 
 func printable(s string) bool {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -56,6 +57,29 @@ func TestHTTPPostsTheRecord(t *testing.T) {
 	} {
 		if v := got.Header.Get(name); v != want {
 			t.Errorf("header %s is %q, want %q", name, v, want)
+		}
+	}
+}
+
+// A header's value loses the spaces around it, so two tenants would be one.
+func TestHTTPTellsTenantsApart(t *testing.T) {
+	var got []string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("X-Tenant"))
+	}))
+	defer server.Close()
+	h, err := deliver.NewHTTP(deliver.HTTPConfig{URL: server.URL, Client: server.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tenant := range []string{"acme", " acme", "acme ", "%20acme", "a cme", " ", ""} {
+		r := aRecord()
+		r.Tenant = []byte(tenant)
+		if err := h.Handle(t.Context(), r); err != nil {
+			t.Fatalf("delivering of %q: %v", tenant, err)
+		}
+		if name, err := url.PathUnescape(got[len(got)-1]); name != tenant {
+			t.Errorf("tenant %q arrives as %q, %v", tenant, name, err)
 		}
 	}
 }
@@ -193,6 +217,22 @@ func TestExecGetsTheRecordAndItsExitCodeCounts(t *testing.T) {
 	}
 	if _, err := deliver.NewExec("no-such-command-anywhere"); err == nil {
 		t.Error("a missing command was accepted")
+	}
+}
+
+// A tenant with a zero byte has no TENANT: the worker's own must not stand in.
+func TestExecInheritsNothingThatDescribesARecord(t *testing.T) {
+	for _, name := range []string{"TENANT", "KAFKA_KEY", "KAFKA_TOPIC", "ATTEMPT"} {
+		t.Setenv(name, "of another")
+	}
+	h, err := deliver.NewExec("sh", "-c", `! env | grep "of another" >&2`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := aRecord()
+	r.Tenant, r.Key = []byte("a\x00b"), []byte("k\x00")
+	if err := h(t.Context(), r); err != nil {
+		t.Errorf("inherited: %v", err)
 	}
 }
 
