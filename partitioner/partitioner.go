@@ -41,6 +41,10 @@ type Config struct {
 // partition by a routing table. It requires consistency: a tenant's partition
 // does not change because a leader is away. It never panics, and answers -1
 // only with a reason that [Cause] gives.
+//
+// It cannot make the client look for new partitions, which the client does by
+// itself within kgo.MetadataMaxAge only (5 min): until then records for them are
+// refused with ErrOutOfRange. A Producer looks at once.
 type Partitioner struct {
 	src      store.Source
 	cfg      Config

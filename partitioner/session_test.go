@@ -16,13 +16,20 @@ import (
 	"github.com/tenantlane/tenantlane/partitioner/store"
 )
 
+// Leases of tests that wait for the end of one, and of those that must not see
+// it however busy the machine is.
+const (
+	shortLease = 400 * time.Millisecond
+	longLease  = time.Minute
+)
+
 // topicStore is a table in the cluster, of the topics orders (wrapped or not)
 // and elsewhere (any).
-func topicStore(t *testing.T, c *kfake.Cluster, wrapped bool) *store.Topic {
+func topicStore(t *testing.T, c *kfake.Cluster, wrapped bool, lease time.Duration) *store.Topic {
 	t.Helper()
 	src, err := store.OpenTopic(patient(t), store.TopicConfig{
 		KafkaOpts: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}, Create: true, Empty: true,
-		Heartbeat: 20 * time.Millisecond, Lease: 400 * time.Millisecond, Renewal: 100 * time.Millisecond,
+		Heartbeat: 20 * time.Millisecond, Lease: lease, Renewal: lease / 4,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +57,7 @@ func change(t *testing.T, src *store.Topic, edits ...routing.Edit) uint64 {
 
 func TestAProducerOfAWrappedTopicRegistersBeforeItRoutes(t *testing.T) {
 	c := cluster(t, 4, kfake.SeedTopics(1, "elsewhere"))
-	src := topicStore(t, c, true)
+	src := topicStore(t, c, true, longLease)
 	p := producing(t, c, src, ProducerConfig{}, kgo.ClientID("billing"))
 	if err := p.ProduceSync(patient(t), record("acme", 1)).FirstErr(); err != nil {
 		t.Fatal(err)
@@ -69,7 +76,7 @@ func TestAProducerOfAWrappedTopicRegistersBeforeItRoutes(t *testing.T) {
 
 func TestAChangeIsAwaitedAtTheProducersRecords(t *testing.T) {
 	c := cluster(t, 4, kfake.SeedTopics(1, "elsewhere"))
-	src := topicStore(t, c, true)
+	src := topicStore(t, c, true, longLease)
 	p := producing(t, c, src, ProducerConfig{})
 	if err := p.ProduceSync(patient(t), record("acme", 0)).FirstErr(); err != nil {
 		t.Fatal(err)
@@ -99,11 +106,9 @@ func TestAChangeIsAwaitedAtTheProducersRecords(t *testing.T) {
 
 func TestAWrappedTopicStopsWithItsLeaseAndOthersGoOn(t *testing.T) {
 	c := cluster(t, 4, kfake.SeedTopics(1, "elsewhere"))
-	src := topicStore(t, c, true)
+	src := topicStore(t, c, true, shortLease)
 	p := producing(t, c, src, ProducerConfig{})
-	if err := p.ProduceSync(patient(t), record("acme", 1)).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "a lease", func() bool { return p.ProduceSync(patient(t), record("acme", 1)).FirstErr() == nil })
 	away := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "tenantlane.sessions", Err: kerr.InvalidRecord, Count: -1})
 	defer away.Remove()
 	eventually(t, "the lease is over", func() bool {
@@ -119,11 +124,9 @@ func TestAWrappedTopicStopsWithItsLeaseAndOthersGoOn(t *testing.T) {
 
 func TestAnAcknowledgementAfterTheLeaseIsNotPassedOn(t *testing.T) {
 	c := cluster(t, 4, kfake.SeedTopics(1, "elsewhere"))
-	src := topicStore(t, c, true)
+	src := topicStore(t, c, true, shortLease)
 	p := producing(t, c, src, ProducerConfig{})
-	if err := p.ProduceSync(patient(t), record("acme", 1)).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "a lease", func() bool { return p.ProduceSync(patient(t), record("acme", 1)).FirstErr() == nil })
 	slow := withoutLeader(c, 0)
 	defer slow.Remove()
 	var o outcome
@@ -139,7 +142,7 @@ func TestAnAcknowledgementAfterTheLeaseIsNotPassedOn(t *testing.T) {
 
 func TestATopicForAnyProducerDoesNotWaitForARegistration(t *testing.T) {
 	c := cluster(t, 4, kfake.SeedTopics(1, "elsewhere"))
-	src := topicStore(t, c, false)
+	src := topicStore(t, c, false, longLease)
 	away := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "tenantlane.routing", Err: kerr.TopicAuthorizationFailed, Count: -1})
 	defer away.Remove()
 	p := producing(t, c, src, ProducerConfig{})
@@ -150,7 +153,7 @@ func TestATopicForAnyProducerDoesNotWaitForARegistration(t *testing.T) {
 
 func TestAWrappedTopicWaitsForItsRegistrationOnlyAsLongAsItsCaller(t *testing.T) {
 	c := cluster(t, 4, kfake.SeedTopics(1, "elsewhere"))
-	src := topicStore(t, c, true)
+	src := topicStore(t, c, true, longLease)
 	away := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "tenantlane.routing", Err: kerr.TopicAuthorizationFailed, Count: -1})
 	defer away.Remove()
 	p := producing(t, c, src, ProducerConfig{})
