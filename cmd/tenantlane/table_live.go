@@ -86,8 +86,16 @@ func (l *liveLook) topic(ctx context.Context, before, after *routing.Topic) erro
 		return nil
 	}
 	r := got.Record
-	return answerNo("tenant %q is live: group %q stands at offset %d of partition %d of topic %q and has not committed its record at %d; move it with `%s`, or give --unsafe to break its order",
-		picture.Tenant(string(r.Tenant)), r.Group, r.Committed, r.Partition, before.Name(), r.Offset, moveCommand(after, r.Tenant))
+	return answerNo("tenant %q is live: %s its record at offset %d of partition %d of topic %q; move it with `%s`, or give --unsafe to break its order",
+		picture.Tenant(string(r.Tenant)), waitsFor(r), r.Offset, r.Partition, before.Name(), moveCommand(after, r.Tenant))
+}
+
+// waitsFor says who has not committed a record.
+func waitsFor(r *live.Record) string {
+	if r.Group == "" {
+		return "no group has read"
+	}
+	return fmt.Sprintf("group %q, which stands at offset %d, has not committed", r.Group, r.Committed)
 }
 
 // again names a record that came to an old place since the first look.

@@ -13,7 +13,8 @@
 // # Guarantees
 //
 //   - A record counts as live while any group that has ever committed in the
-//     topic, or has a member on it, has not committed past it.
+//     topic, or has a member on it, has not committed past it. Where no group
+//     reads the topic yet, every record waits for the first one.
 //   - What cannot be read is an error, never "not live".
 //   - [Rerouted] looks only where a re-routed tenant's records can lie, and ends
 //     at the first one that it finds.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -123,16 +124,21 @@ func subscribed(ctx context.Context, admin *kadm.Client, listed kadm.ListedGroup
 }
 
 // lowest is the lowest commit of a partition, and whose it is; a group without
-// a commit there stands at start. ok is false without any group.
-func lowest(groups []Group, partition int32, start int64) (at int64, group string, ok bool) {
+// a commit there stands at start. So does the group that is yet to come, where
+// there is none.
+func lowest(groups []Group, partition int32, start int64) (at int64, group string) {
+	if len(groups) == 0 {
+		return start, ""
+	}
+	at = math.MaxInt64
 	for _, g := range groups {
 		committed, has := g.Commits[partition]
 		if !has {
 			committed = start
 		}
-		if !ok || committed < at {
-			at, group, ok = committed, g.Name, true
+		if committed < at {
+			at, group = committed, g.Name
 		}
 	}
-	return max(at, start), group, ok
+	return max(at, start), group
 }

@@ -18,7 +18,8 @@ type Record struct {
 	Tenant    []byte
 	Partition int32
 	Offset    int64
-	// Group has not committed it, standing at Committed; empty from After.
+	// Group has not committed it, standing at Committed; empty from After, and
+	// where no group reads the topic.
 	Group     string
 	Committed int64
 }
@@ -52,10 +53,10 @@ func Rerouted(ctx context.Context, client *kgo.Client, before, after *routing.To
 	result := Result{Ends: map[int32]int64{}}
 	for _, s := range spans {
 		result.Ends[s.Partition] = s.To
-		from, group, read := lowest(groups, s.Partition, s.From)
-		if !read || result.Record != nil {
+		if result.Record != nil {
 			continue
 		}
+		from, group := lowest(groups, s.Partition, s.From)
 		s.From = from
 		if result.Record, err = look.first(ctx, s); err != nil {
 			return Result{}, err
