@@ -21,7 +21,7 @@ func (e *engine) evaluate(s *Snapshot) *Evaluation {
 		e.evaluatePair(out, s, key, live)
 	}
 	maps.DeleteFunc(e.named, func(id string, _ attribution) bool { return !live[id] })
-	maps.DeleteFunc(e.producers, func(id string, _ string) bool { return !live[id] })
+	maps.DeleteFunc(e.producers, func(id, _ string) bool { return !live[id] })
 	return out
 }
 

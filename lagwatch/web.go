@@ -36,7 +36,7 @@ const (
 
 func newWeb(last func() *Evaluation, heat *heatMap) (*web, error) {
 	t, err := template.New("").Funcs(template.FuncMap{
-		"seconds": func(d time.Duration) string { return short(d) },
+		"seconds": short,
 		"clock":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"percent": func(x float64) string { return strconv.Itoa(int(100*x+0.5)) + " %" },
 		"number":  groupDigits,

@@ -152,8 +152,13 @@ func TestTextHasContrast(t *testing.T) {
 	_, css, _ := page(t)("/style.css")
 	light, dark, _ := strings.Cut(css, "@media (prefers-color-scheme: dark)")
 	pairs := [][2]string{
-		{"ink", "paper"}, {"quiet", "paper"}, {"link", "paper"},
-		{"well-ink", "well"}, {"late-ink", "late"}, {"bad-ink", "bad"}, {"unknown-ink", "unknown"},
+		{"ink", "paper"},
+		{"quiet", "paper"},
+		{"link", "paper"},
+		{"well-ink", "well"},
+		{"late-ink", "late"},
+		{"bad-ink", "bad"},
+		{"unknown-ink", "unknown"},
 	}
 	for name, scheme := range map[string]string{"light": light, "dark": dark} {
 		for _, p := range pairs {

@@ -200,9 +200,9 @@ func (e *env) lagwatchRun(ctx context.Context, f *lagwatchFlags) (err error) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg.Registerer = registry
 	if f.record != "" {
-		file, err := os.OpenFile(f.record, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			return usagef("--record: %w", err)
+		file, bad := os.OpenFile(f.record, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if bad != nil {
+			return usagef("--record: %w", bad)
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()
 		cfg.Record = file

@@ -18,7 +18,9 @@ func TestLagwatchPagesWithAFullDisk(t *testing.T) {
 	brokers := startBroker(t)
 	paged := make(chan string, 100)
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		var body struct{ Alerts []struct{ Alert, Status string } }
+		var body struct {
+			Alerts []struct{ Alert, Status string }
+		}
 		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 			t.Error(err)
 		}

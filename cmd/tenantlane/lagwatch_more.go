@@ -29,9 +29,9 @@ func newLagwatchReplayCommand(e *env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			cfg := lagwatch.Config{Rule: &rule.Rule}
 			if table.given() {
-				file, err := table.open(cmd.Context(), (&logFlags{level: "warn"}).logger(e), opening{})
-				if err != nil {
-					return err
+				file, bad := table.open(cmd.Context(), (&logFlags{level: "warn"}).logger(e), opening{})
+				if bad != nil {
+					return bad
 				}
 				defer func() { err = errors.Join(err, file.Close()) }()
 				cfg.Table = file

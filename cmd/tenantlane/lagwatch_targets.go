@@ -71,29 +71,29 @@ func (t *targetFlags) targets() (out []notify.Target, fallback notify.Target, er
 		add               func(notify.Secret) error
 	}{
 		{"webhook-url", t.webhook, t.webhookFile, func(s notify.Secret) error {
-			hook, err := notify.NewWebhook(notify.WebhookConfig{URL: s, Secret: key})
+			hook, bad := notify.NewWebhook(notify.WebhookConfig{URL: s, Secret: key})
 			out = append(out, hook)
-			return err
+			return bad
 		}},
 		{"slack-url", t.slack, t.slackFile, func(s notify.Secret) error {
-			slack, err := notify.NewSlack(notify.SlackConfig{URL: s})
+			slack, bad := notify.NewSlack(notify.SlackConfig{URL: s})
 			out = append(out, slack)
-			return err
+			return bad
 		}},
 		{"pagerduty-key", t.pagerDuty, t.pagerDutyFile, func(s notify.Secret) error {
-			duty, err := notify.NewPagerDuty(notify.PagerDutyConfig{RoutingKey: s, URL: notify.Secret(t.pagerDutyURL), Tickets: t.pagerDutyTickets})
+			duty, bad := notify.NewPagerDuty(notify.PagerDutyConfig{RoutingKey: s, URL: notify.Secret(t.pagerDutyURL), Tickets: t.pagerDutyTickets})
 			out = append(out, duty)
-			return err
+			return bad
 		}},
 		{"fallback-url", t.fallback, t.fallbackFile, func(s notify.Secret) error {
-			hook, err := notify.NewWebhook(notify.WebhookConfig{Name: "fallback", URL: s, Secret: key})
+			hook, bad := notify.NewWebhook(notify.WebhookConfig{Name: "fallback", URL: s, Secret: key})
 			fallback = hook
-			return err
+			return bad
 		}},
 	} {
-		value, err := optionalSecret(s.flag, s.value, s.file)
-		if err != nil {
-			return nil, nil, err
+		value, bad := optionalSecret(s.flag, s.value, s.file)
+		if bad != nil {
+			return nil, nil, bad
 		}
 		if value == "" {
 			continue

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
@@ -15,9 +14,17 @@ import (
 // one is a selector for the groups and topics that the variables choose.
 const one = `{group=~"$group",topic=~"$topic"}`
 
+// board is a dashboard of schema 1, which every Grafana in use reads; the SDK
+// prefers version 2, which needs Grafana 12.
+type board = dashboard.DashboardBuilder //nolint:staticcheck // see above
+
+func builder(title string) *board {
+	return dashboard.NewDashboardBuilder(title) //nolint:staticcheck // see board
+}
+
 // Dashboard returns the dashboard as indented JSON.
 func Dashboard() ([]byte, error) {
-	b := dashboard.NewDashboardBuilder("TenantLane").
+	b := builder("TenantLane").
 		Uid("tenantlane").Tags([]string{"tenantlane", "kafka"}).Refresh("30s").Time("now-3h", "now").
 		Timezone(common.TimeZoneBrowser).Tooltip(dashboard.DashboardCursorSyncCrosshair).
 		WithVariable(dashboard.NewDatasourceVariableBuilder("source").Label("Data source").Type("prometheus")).
@@ -26,11 +33,11 @@ func Dashboard() ([]byte, error) {
 	sight(b)
 	lateness(b)
 	workers(b)
-	board, err := b.Build()
+	made, err := b.Build()
 	if err != nil {
 		return nil, fmt.Errorf("dashboard: %w", err)
 	}
-	data, err := json.MarshalIndent(board, "", "  ")
+	data, err := json.MarshalIndent(made, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("dashboard: %w", err)
 	}
@@ -38,7 +45,7 @@ func Dashboard() ([]byte, error) {
 }
 
 // sight is whether the watcher sees, and what it found.
-func sight(b *dashboard.DashboardBuilder) {
+func sight(b *board) {
 	b.WithRow(dashboard.NewRowBuilder("What is wrong")).
 		WithPanel(number("Open pages", `count(max by (alert, group, topic, pool) (tenantlane_lagwatch_alert_firing{severity=~"page|critical",alert!="watchdog"})) or vector(0)`, 0, 1)).
 		WithPanel(number("Open tickets", `count(max by (alert, group, topic, pool) (tenantlane_lagwatch_alert_firing{severity="ticket",alert!="watchdog"})) or vector(0)`, 0, 1)).
@@ -48,7 +55,7 @@ func sight(b *dashboard.DashboardBuilder) {
 }
 
 // lateness is lag, delay and skew.
-func lateness(b *dashboard.DashboardBuilder) {
+func lateness(b *board) {
 	b.WithRow(dashboard.NewRowBuilder("Lag")).
 		WithPanel(lines("Ten largest lags", "short", query(`topk(10, max by (group, topic, partition) (tenantlane_lagwatch_lag_records`+one+`))`, "{{group}} {{topic}} {{partition}}"))).
 		WithPanel(lines("Ten largest delays", "s", query(`topk(10, max by (group, topic, partition) (tenantlane_lagwatch_delay_seconds`+one+`))`, "{{group}} {{topic}} {{partition}}"))).
@@ -58,7 +65,7 @@ func lateness(b *dashboard.DashboardBuilder) {
 }
 
 // workers is what the consumers are doing.
-func workers(b *dashboard.DashboardBuilder) {
+func workers(b *board) {
 	const quantile = `histogram_quantile(0.99, sum by (tier, le) (rate(tenantlane_consumer_%s_seconds_bucket[$__rate_interval])))`
 	b.WithRow(dashboard.NewRowBuilder("Workers")).
 		WithPanel(lines("Records handled", "ops", query(`sum by (topic) (rate(tenantlane_consumer_handled_records_total{topic=~"$topic"}[$__rate_interval]))`, "{{topic}}"))).
@@ -75,13 +82,13 @@ func workers(b *dashboard.DashboardBuilder) {
 }
 
 func source() common.DataSourceRef {
-	return common.DataSourceRef{Type: cog.ToPtr("prometheus"), Uid: cog.ToPtr("${source}")}
+	return common.DataSourceRef{Type: new("prometheus"), Uid: new("${source}")}
 }
 
 // choice is a variable with the values of a label, all by default.
 func choice(name, label, values string) *dashboard.QueryVariableBuilder {
 	return dashboard.NewQueryVariableBuilder(name).Label(label).Datasource(source()).
-		Query(dashboard.StringOrMap{String: cog.ToPtr(values)}).Refresh(dashboard.VariableRefreshOnTimeRangeChanged).
+		Query(dashboard.StringOrMap{String: new(values)}).Refresh(dashboard.VariableRefreshOnTimeRangeChanged).
 		Multi(true).IncludeAll(true).AllValue(".*").Sort(dashboard.VariableSortAlphabeticalAsc)
 }
 
@@ -100,10 +107,10 @@ func lines(title, unit string, queries ...*prometheus.DataqueryBuilder) *timeser
 // number is one figure, yellow from warn and red from bad on.
 func number(title, expr string, warn, bad float64) *stat.PanelBuilder {
 	steps := []dashboard.Threshold{
-		{Color: "green"}, {Value: cog.ToPtr(warn + 0.5), Color: "yellow"}, {Value: cog.ToPtr(bad), Color: "red"},
+		{Color: "green"}, {Value: new(warn + 0.5), Color: "yellow"}, {Value: new(bad), Color: "red"},
 	}
 	if warn+0.5 >= bad {
-		steps = []dashboard.Threshold{{Color: "green"}, {Value: cog.ToPtr(bad), Color: "red"}}
+		steps = []dashboard.Threshold{{Color: "green"}, {Value: new(bad), Color: "red"}}
 	}
 	return stat.NewPanelBuilder().Title(title).Datasource(source()).Span(6).Height(4).
 		Thresholds(dashboard.NewThresholdsConfigBuilder().Mode(dashboard.ThresholdsModeAbsolute).Steps(steps)).

@@ -26,7 +26,7 @@ func TestFileIsWhatTheCodeMakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *update {
-		if err := os.WriteFile(file, made, 0o600); err != nil {
+		if err = os.WriteFile(file, made, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestFileIsADashboard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d dashboard.Dashboard
+	var d dashboard.Dashboard //nolint:staticcheck // schema 1, as the code makes it
 	if err := json.Unmarshal(data, &d); err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,8 @@ func (r Rule) Validate() error {
 		{"max_delay", r.MaxDelay},
 		{"for", r.For},
 		{"keep_firing_for", r.KeepFiring},
-		{"drain_ok", r.DrainOK}, {"txn_hanging", r.TxnHanging},
+		{"drain_ok", r.DrainOK},
+		{"txn_hanging", r.TxnHanging},
 	} {
 		if d.d < 0 {
 			return fmt.Errorf("%s %v: must not be negative", d.name, d.d)
