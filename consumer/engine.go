@@ -67,10 +67,12 @@ type engine struct {
 	mean      float64       // seconds per record, moving average
 	changed   chan struct{} // closed and made anew when draining may have advanced
 	tiers     map[string]*tierTimes
-	failed    []failedLetter  // dead letters to write again
-	overflows []lane.Overflow // memory of plan
-	draining  int             // drains under way
-	ctx       context.Context // of all handlings; nil before start
+	failed    []failedLetter       // dead letters to write again
+	overflows []lane.Overflow      // memory of plan
+	draining  int                  // drains under way
+	ctx       context.Context      // of all handlings; nil before start
+	pauses    map[string]pauseNote // by tenant
+	limits    map[string]Limits    // operators', by tenant
 }
 
 // tierTimes are the histograms of one tier.
@@ -98,10 +100,8 @@ func newEngine(cfg *Config, h Handler, m *metrics, letters letterbox) (*engine, 
 		workers: map[*worker]struct{}{}, quiet: make(chan struct{}), armed: never,
 		changed: make(chan struct{}), tiers: map[string]*tierTimes{}, mean: firstGuess,
 	}
-	// Records without a tenant are in one lane per partition, and these
-	// lanes are not one tenant's.
-	sched.SetTenant(nil, lane.Tenant{Concurrency: -1}, 0)
 	e.applyTable()
+	e.setTenant(nil)
 	return e, nil
 }
 
@@ -169,6 +169,7 @@ func (e *engine) close(parts []*partition) {
 	defer e.mu.Unlock()
 	for _, p := range parts {
 		if e.parts[p.topicPartition] == p {
+			e.handOverPauses(p)
 			e.closeLocked(p)
 		}
 	}
@@ -296,8 +297,25 @@ func (e *engine) applyTable() {
 	for _, name := range e.cfg.Topics {
 		routes[name] = e.routeOf(name)
 	}
-	e.routes.Store(&routes)
+	before := e.routes.Swap(&routes)
+	for name, rt := range routes {
+		e.applySpread(rt)
+		if before != nil {
+			e.applySpread((*before)[name])
+		}
+	}
+	for _, p := range e.parts {
+		e.sched.Retier(p.lanes, routes[p.topic].tierOf, e.now())
+	}
 	e.wakeOne()
+}
+
+// applySpread says again what the tenants that are, or were, spread by key may
+// run at once.
+func (e *engine) applySpread(rt *route) {
+	for tenant := range rt.spread {
+		e.setTenant([]byte(tenant))
+	}
 }
 
 func (e *engine) routeOf(name string) *route {
@@ -321,18 +339,9 @@ func (e *engine) routeOf(name string) *route {
 				rt.spread = make(map[string]bool)
 			}
 			rt.spread[tenant] = true
-			e.unlock(topic, tenant)
 		}
 	}
 	return rt
-}
-
-// unlock lets the lanes of a tenant that is spread by key run together: its
-// order is per key. A limit of its tier holds.
-func (e *engine) unlock(topic *routing.Topic, tenant string) {
-	if topic.Tier([]byte(tenant)).MaxConcurrency == 0 {
-		e.sched.SetTenant([]byte(tenant), lane.Tenant{Concurrency: -1}, e.now())
-	}
 }
 
 func laneTier(t routing.Tier) lane.Tier {

@@ -288,9 +288,8 @@ func TestExhaustedRecordParksItsLaneOnly(t *testing.T) {
 		if w := b.watermark(p); w != 0 {
 			t.Errorf("watermark %d with a parked record at 0", w)
 		}
-		rt := &Runtime{engine: b.engine}
 		s.do = nil
-		if n := rt.Resume([]byte("bad")); n != 1 {
+		if n := b.resumeTenant([]byte("bad")); n != 1 {
 			t.Errorf("resumed %d lanes, want 1", n)
 		}
 		synctest.Wait()

@@ -31,6 +31,7 @@ func (rt *Runtime) onAssigned(_ context.Context, _ *kgo.Client, assigned map[str
 }
 
 func (rt *Runtime) tellAssigned(assigned []Assigned) {
+	rt.joined.Store(true)
 	if rt.cfg.OnAssign != nil {
 		rt.cfg.OnAssign(assigned)
 	}

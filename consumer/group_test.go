@@ -242,7 +242,11 @@ func TestParkedRecordBeforeManyCostsFewRepeatsAfterACrash(t *testing.T) {
 		t.Errorf("%d repeats, want none: all was committed before the crash", repeats)
 	}
 	assertOrder(t, j.all())
-	c.eventually(t, "the lane that was parked before the crashes", func() bool { return w.Resume([]byte("bad")) == 1 })
+	c.eventually(t, "the lane that was parked before the crashes", func() bool { return w.Tenant([]byte("bad")).State == consumer.StateParked })
+	effect, err := w.ResumeTenant(t.Context(), []byte("bad"), consumer.Act{Actor: "test"})
+	if err != nil || effect.Lanes != 1 {
+		t.Errorf("resumed %+v, %v; want the one parked lane", effect, err)
+	}
 	if err := w.stop(); err != nil {
 		t.Fatalf("Run: %v", err)
 	}

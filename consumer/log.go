@@ -35,6 +35,7 @@ func (e *engine) logSkip(p *partition, r *Record, err error) {
 }
 
 func (e *engine) logRetry(f *failure, delay time.Duration) {
+	e.remember(f, (*troubles).failedFor)
 	e.metrics.retries.WithLabelValues(f.p.topic).Inc()
 	if panicked, ok := errors.AsType[*PanicError](f.err); ok {
 		e.metrics.panics.WithLabelValues(f.p.topic).Inc()
@@ -45,5 +46,6 @@ func (e *engine) logRetry(f *failure, delay time.Duration) {
 }
 
 func (e *engine) logPark(f *failure) {
+	e.remember(f, (*troubles).parkedFor)
 	e.log.Error("lane parked", f.fields(zap.Int("attempts", f.attempts), zap.Error(f.err))...)
 }

@@ -36,6 +36,7 @@ type partition struct {
 	end       int64 // high watermark, as of the last fetch; unknownOffset before
 	committed int64 // last acknowledged offset, or unknownOffset
 	stall     stallWatch
+	troubles  troubles
 	stopped   error  // why nothing more is admitted
 	held      int64  // bytes that its records keep in memory
 	handled   uint64 // records done

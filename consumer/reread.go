@@ -439,7 +439,7 @@ func (e *engine) judge(p *partition, at int64, c *classified) bool {
 			e.sched.ParkLane(p.lanes, c.id.Key)
 		}
 		if named.Paused {
-			e.sched.PauseTenant(c.id.Tenant)
+			e.pauseTenant(c.id.Tenant, inheritedPause())
 		}
 	case offset.Possible:
 		e.sched.Skip(p.lanes, c.id, c.rec.Offset, p.progress.InheritedFrontier()-1)

@@ -57,6 +57,8 @@ type Runtime struct {
 	hurry   context.Context
 	stopNow context.CancelFunc
 	once    atomic.Bool
+	joined  atomic.Bool // the group has answered what is this worker's
+	ending  atomic.Bool // it drains, and does not poll any more
 	stopped atomic.Bool // the workers have ended: nothing more to drain
 
 	registered []prometheus.Collector
@@ -226,6 +228,7 @@ func (rt *Runtime) Run(ctx context.Context) error {
 	handlers, endHandlers := context.WithCancel(rt.hurry)
 	rt.engine.start(handlers)
 	rt.poll(ctx)
+	rt.ending.Store(true)
 	err = rt.drainAll(endHandlers)
 	cancel()
 	group.Wait()

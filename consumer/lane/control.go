@@ -18,6 +18,20 @@ func (s *Scheduler[R]) SetTenant(name []byte, cfg Tenant, now time.Duration) {
 	c.drop(t)
 }
 
+// Retier moves the tenants that have lanes in p to the tiers that tierOf names,
+// with their debts and their grants in hand. Others are in the tier of their
+// next record anyway.
+func (s *Scheduler[R]) Retier(p *Partition[R], tierOf func(tenant []byte) TierID, now time.Duration) {
+	s.Advance(now)
+	for _, l := range p.all {
+		if to := s.core.tiers[tierOf(l.t.name)]; to != l.t.tier {
+			s.core.retier(l.t, to)
+			s.core.waitForTokens(l.t)
+		}
+	}
+	s.Advance(now)
+}
+
 // PauseTenant grants nothing more of a tenant, in any partition, until
 // ResumeTenant. Records go on to be admitted.
 func (s *Scheduler[R]) PauseTenant(name []byte) { s.setPaused(name, true) }

@@ -267,3 +267,30 @@ func TestUnusedShareIsNotSavedUp(t *testing.T) {
 		t.Errorf("bulk got %v of 4s, its share is 667ms", got)
 	}
 }
+
+// A whale that is given a better tier in the middle of its backlog gets that
+// tier's share at once, and is let go of a limit that its old tier had.
+func TestATierChangedInTheMiddleOfABacklogHoldsAtOnce(t *testing.T) {
+	m := newSim(t, lane.Config{}, 1)
+	slow := m.s.SetTier("slow", lane.Tier{Weight: 10, Tenant: lane.Tenant{Rate: 1.0 / 3600, Burst: 1}}, 0)
+	gold := m.s.SetTier("gold", lane.Tier{Weight: 50}, 0)
+	bronze := m.s.SetTier("bronze", lane.Tier{Weight: 10}, 0)
+	m.tier["whale"], m.tier["other"] = slow, bronze
+	m.push("whale", 50_000)
+	m.push("other", 50_000)
+	m.run(time.Second)
+	if got := m.served["whale"]; got > 2*time.Millisecond {
+		t.Fatalf("whale served %v at one record an hour", got)
+	}
+	m.s.Retier(m.p, func(tenant []byte) lane.TierID {
+		if string(tenant) == "whale" {
+			return gold
+		}
+		return bronze
+	}, m.now)
+	clear(m.served)
+	m.run(m.now + 6*time.Second)
+	if ratio := m.served["whale"].Seconds() / m.served["other"].Seconds(); math.Abs(ratio-5) > 0.25 {
+		t.Errorf("handler time %v to %v after the change, want 5 to 1", m.served["whale"], m.served["other"])
+	}
+}

@@ -17,7 +17,7 @@ func (s *Scheduler[R]) Report(g *Grant[R], done int) int {
 		s.finish(l, n)
 	}
 	g.reported += n
-	l.t.handled += uint64(n)
+	l.t.finished(n, s.core.now)
 	l.p.first[l.index] = l.unfinished()
 	return n
 }

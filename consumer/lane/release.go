@@ -22,7 +22,7 @@ func (s *Scheduler[R]) Release(g *Grant[R], r Result, now time.Duration) bool {
 	live := l.state&revoked == 0
 	if live {
 		g.forgetReported(&r)
-		t.handled += uint64(r.Done)
+		t.finished(r.Done, now)
 		s.progress(l, g, r, now)
 	}
 	s.after(l)

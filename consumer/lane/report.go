@@ -113,6 +113,7 @@ type TenantState struct {
 	BackOff     int           // lanes
 	InHand      int           // grants
 	Handled     uint64        // records finished since the entry was made
+	Rate        float64       // of these, a second, over the last ten or the entry's life
 	Mean        time.Duration // handler time of one cost unit; the tier's estimate if unknown
 	Paused      bool
 	Limited     bool // waits for tokens
@@ -137,7 +138,7 @@ func (c *core) state(t *tenant) TenantState {
 	return TenantState{
 		Tier: t.tier.name, Records: t.records, Bytes: t.bytes, Lanes: int(t.count),
 		Overflowing: int(t.over), Parked: int(t.parked), BackOff: int(t.backoff),
-		InHand: int(t.ent.running), Handled: t.handled,
+		InHand: int(t.ent.running), Handled: t.handled, Rate: t.speed.rate(c.now),
 		Mean:   time.Duration(c.expect(t) * 1e9),
 		Paused: t.paused, Limited: t.alarm.set() && t.count > 0,
 	}

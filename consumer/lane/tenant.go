@@ -43,6 +43,7 @@ type tenant struct {
 	records int
 	bytes   int64
 	handled uint64
+	speed   speed // of finishing records
 }
 
 // core is the part of a Scheduler that does not know what a record is.
@@ -79,6 +80,7 @@ func (c *core) tenantOf(name []byte, hash uint64, id TierID) *tenant {
 	}
 	t.name = append(t.short[:0], name...)
 	t.hash, t.tier, t.mean = hash, c.tiers[id], c.means.get(hash)
+	t.speed = speed{}
 	c.tenants.insert(hash, t)
 	c.applyTenant(t)
 	return t

@@ -290,7 +290,7 @@ func (w *world) judge(p *part, at, off int64, k int) {
 func (w *world) operate() {
 	s, k := w.life.s, w.rnd.Intn(len(w.keys))
 	p := w.anyPart()
-	switch w.rnd.Intn(13) {
+	switch w.rnd.Intn(14) {
 	case 12:
 		s.LimitLanes(1+w.rnd.Intn(8), 1<<20, time.Duration(w.rnd.Intn(2))*time.Millisecond)
 	case 8:
@@ -316,6 +316,8 @@ func (w *world) operate() {
 		s.SetTenant(w.keys[k].owner, lane.Tenant{Weight: float64(w.rnd.Intn(3))}, w.now)
 	case 11:
 		w.tiers[w.rnd.Intn(w.tenants)] = lane.TierID(w.rnd.Intn(2))
+	case 13:
+		s.Retier(p.p, func([]byte) lane.TierID { return lane.TierID(w.rnd.Intn(2)) }, w.now)
 	case 7:
 		switch w.rnd.Intn(3) {
 		case 0:
