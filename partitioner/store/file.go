@@ -133,7 +133,7 @@ func (f *File) watch(ctx context.Context) {
 func (f *File) look() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	content, err := os.ReadFile(f.path)
+	content, err := readRegular(f.path)
 	if err != nil {
 		f.seen = 0 // judge it anew when it is back
 		f.refuse(fmt.Errorf("routing table: %w", err))
@@ -145,6 +145,17 @@ func (f *File) look() {
 	} else if f.bad == nil {
 		f.at = time.Now()
 	}
+}
+
+// readRegular refuses a pipe or a device in the file's place: to open a pipe
+// waits for its writer, and Close would wait for that; a device may never end.
+func readRegular(path string) ([]byte, error) {
+	if at, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if !at.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: %v is not a regular file", path, at.Mode().Type())
+	}
+	return os.ReadFile(path)
 }
 
 // judge makes content the current table if it may follow the present one.
