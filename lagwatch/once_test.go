@@ -48,6 +48,31 @@ func TestOnceNamesThePartitionAndTheTenant(t *testing.T) {
 	}
 }
 
+// A pool that is late as a whole has its worst partition somewhere too.
+func TestTextShowsTheWorstPartitionOfAPoolThatIsBehind(t *testing.T) {
+	t.Parallel()
+	g := lagwatch.PoolEvaluation{Group: "billing", Topic: "orders", Pool: lag.SharedPool}
+	for p, waits := range []int64{5, 5, 12, 1, 1, 1, 0, 285} {
+		g.Partitions = append(g.Partitions, lagwatch.PartitionEvaluation{
+			Partition: int32(p), Known: true, Committed: true, Lag: waits, Class: lag.Behind,
+		})
+	}
+	e := lagwatch.Evaluation{Groups: []lagwatch.PoolEvaluation{g}}
+	var text strings.Builder
+	if err := e.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	var lags []string
+	for line := range strings.Lines(text.String()) {
+		if fields := strings.Fields(line); len(fields) > 7 && fields[7] == "BEHIND" {
+			lags = append(lags, fields[4])
+		}
+	}
+	if want := []string{"285", "12", "5", "5", "1"}; !slices.Equal(lags, want) {
+		t.Errorf("lags %v, want %v in\n%s", lags, want, text.String())
+	}
+}
+
 func TestOnceIsFineWhenNothingWaits(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)

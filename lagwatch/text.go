@@ -91,16 +91,20 @@ func (g *PoolEvaluation) writeRows(w io.Writer) {
 
 // worst is the n partitions most worth a look.
 func (g *PoolEvaluation) worst(n int) []PartitionEvaluation {
-	rank := func(p *PartitionEvaluation) int64 {
+	rank := func(p *PartitionEvaluation) int {
 		switch {
 		case p.Firing:
-			return 1 << 62
+			return 2
 		case p.Class != lag.OK && p.Class != lag.Idle:
-			return 1 << 61
+			return 1
 		}
-		return p.Lag
+		return 0
 	}
 	out := append([]PartitionEvaluation(nil), g.Partitions...)
-	slices.SortStableFunc(out, func(a, b PartitionEvaluation) int { return cmp.Compare(rank(&b), rank(&a)) })
+	slices.SortStableFunc(out, func(a, b PartitionEvaluation) int {
+		// Among those of one rank too the lag decides: a pool that is behind as
+		// a whole would else show its first partitions, not its worst.
+		return cmp.Or(cmp.Compare(rank(&b), rank(&a)), cmp.Compare(b.Lag, a.Lag))
+	})
 	return out[:min(n, len(out))]
 }
