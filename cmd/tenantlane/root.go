@@ -15,6 +15,7 @@ func newRootCommand(e *env) *cobra.Command {
 		newPlanCommand(e),
 		newTableCommand(e),
 		newTenantCommand(e),
+		newMoveCommand(e),
 		newBrokerCommand(e),
 		newLoadgenCommand(e),
 		newWorkerCommand(e),

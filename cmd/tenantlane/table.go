@@ -30,14 +30,20 @@ type changeFlags struct {
 	kafka  kafkaFlags
 	unsafe bool
 	settle time.Duration
+	await  time.Duration // how long live records may take to be committed
 	by     store.Author
 	how    opening
 }
 
 func (c *changeFlags) register(flags *pflag.FlagSet) {
+	c.registerSafe(flags)
+	flags.BoolVar(&c.unsafe, "unsafe", false, "change the table even if that breaks the order of live tenants")
+}
+
+// registerSafe is register for a change that is never unsafe.
+func (c *changeFlags) registerSafe(flags *pflag.FlagSet) {
 	c.table.register(flags, &c.kafka)
 	c.kafka.register(flags)
-	flags.BoolVar(&c.unsafe, "unsafe", false, "change the table even if that breaks the order of live tenants")
 	flags.DurationVar(&c.settle, "settle", 2*time.Second, "how long producers without a session may take to see the new table, before it is checked again")
 	flags.StringVar(&c.by.Actor, "actor", "", "who changes the table, for the history of a table in a topic (default: the user)")
 	flags.StringVar(&c.by.Reason, "reason", "", "why, for the history of a table in a topic")
@@ -62,6 +68,11 @@ func (c *changeFlags) change(cmd *cobra.Command, args []string, edit edit) (befo
 		return nil, nil, err
 	}
 	defer look.close()
+	if c.await > 0 {
+		if err := c.awaitDrained(ctx, tables, look, edit); err != nil {
+			return nil, nil, err
+		}
+	}
 	after, err = tables.update(ctx, c.author(cmd, args), func(present *routing.Table) (*routing.Table, error) {
 		next, wrong := edit(tables, present)
 		if wrong != nil {

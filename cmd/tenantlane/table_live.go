@@ -86,9 +86,17 @@ func (l *liveLook) topic(ctx context.Context, before, after *routing.Topic) erro
 		return nil
 	}
 	r := got.Record
-	return answerNo("tenant %q is live: %s its record at offset %d of partition %d of topic %q; move it with `%s`, or give --unsafe to break its order",
-		picture.Tenant(string(r.Tenant)), waitsFor(r), r.Offset, r.Partition, before.Name(), moveCommand(after, r.Tenant))
+	return answerNo("%w", &liveError{
+		what: fmt.Sprintf("tenant %q is live: %s its record at offset %d of partition %d of topic %q",
+			picture.Tenant(string(r.Tenant)), waitsFor(r), r.Offset, r.Partition, before.Name()),
+		advice: fmt.Sprintf("move it with `%s`, or give --unsafe to break its order", moveCommand(after, r.Tenant)),
+	})
 }
+
+// liveError is why a tenant may not be re-routed, and what to do.
+type liveError struct{ what, advice string }
+
+func (e *liveError) Error() string { return e.what + "; " + e.advice }
 
 // waitsFor says who has not committed a record.
 func waitsFor(r *live.Record) string {
@@ -124,5 +132,9 @@ func moveCommand(to *routing.Topic, tenant []byte) string {
 	if shown := picture.Tenant(name); shown != name {
 		name = "--hex " + hex.EncodeToString(tenant)
 	}
-	return fmt.Sprintf("tenantlane move start %s --topic %s --to %s", name, to.Name(), strings.Join(ps, ","))
+	command := fmt.Sprintf("tenantlane move start %s --topic %s --to %s", name, to.Name(), strings.Join(ps, ","))
+	if place, ok := to.Placement(string(tenant)); ok && place.Spread != routing.SpreadNone {
+		command += fmt.Sprintf(" --spread %v", place.Spread)
+	}
+	return command
 }
