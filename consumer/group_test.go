@@ -195,7 +195,11 @@ func TestWhaleThatFillsItsLaneDoesNotHoldItsNeighboursBack(t *testing.T) {
 		}
 		return j.handle(ctx, r)
 	})
-	j.waitFor(t, 60) // all neighbours, while the whale's first record hangs
+	j.waitFor(t, 60) // all neighbors, while the whale's first record hangs
+	c.eventually(t, "the partition to be read to its end", func() bool {
+		all := w.Progress()
+		return len(all) == 1 && all[0].Next == 3060 && all[0].End == 3060 && all[0].Watermark == 0 && all[0].RunnableLag == 3060
+	})
 	close(release)
 	j.waitFor(t, 3060)
 	l.waitCommitted(t, 0, 3060)
