@@ -31,6 +31,7 @@ type lagwatchFlags struct {
 	record  string
 	listen  string
 	state   string
+	rules   string
 
 	election lagwatch.Election
 	hide     bool
@@ -77,6 +78,7 @@ func (f *lagwatchFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.state, "state", "", "file that keeps what must survive a restart (default: none)")
 	flags.BoolVar(&f.hide, "hash-tenants", false, "tenants leave this process only as hashes")
 	flags.DurationVar(&f.timeout, "sample-timeout", 0, "how long a round of questions may take (default: the interval, 3s to 30s)")
+	flags.StringVar(&f.rules, "rules", "", "YAML file with other thresholds and owners for some groups and topics")
 	f.rule.register(flags)
 	f.targets.register(flags)
 	f.kafka.register(flags)
@@ -121,6 +123,15 @@ func (f *lagwatchFlags) config(ctx context.Context, e *env) (cfg lagwatch.Config
 		KafkaOpts: opts, Cluster: f.cluster, Groups: f.groups, Topics: f.topics, Rule: &f.rule.Rule,
 		HashTenants: f.hide, Targets: targets, Fallback: fallback, HeartbeatURL: heartbeat, RunbookURL: f.targets.runbooks,
 		SampleTimeout: f.timeout, Listen: f.listen, StateFile: f.state, Logger: log,
+	}
+	if f.rules != "" {
+		text, err := os.ReadFile(f.rules)
+		if err == nil {
+			cfg.Overrides, err = lagwatch.ParseOverrides(text, f.rule.Rule)
+		}
+		if err != nil {
+			return cfg, done, usagef("--rules: %w", err)
+		}
 	}
 	if f.table.given() {
 		table, err := f.table.open(ctx, log, opening{})

@@ -196,6 +196,7 @@ func TestLagwatchUsage(t *testing.T) {
 		"lagwatch --brokers a:1 --webhook-secret-file /no":  "--webhook-secret-file",
 		"lagwatch --brokers a:1 --table /no/such/file.yaml": "/no/such/file.yaml",
 		"lagwatch --brokers a:1 --record /no/such/dir/file": "--record",
+		"lagwatch --brokers a:1 --rules /no/such/file":      "--rules",
 	} {
 		runArgs(t, strings.Fields(args)...).wantError(t, exitUsage, want)
 	}

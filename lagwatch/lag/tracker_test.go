@@ -557,3 +557,31 @@ func TestMembersInExcessAreATicket(t *testing.T) {
 	b.rounds(forRounds, 1, 1, 1, 1)
 	b.requireSilent(lag.AlertIdleMembers)
 }
+
+// Hot for half an hour each hour, and always held because it drains: nobody is
+// paged, and somebody should look at it on Monday.
+func TestHotForAQuarterOfSixHoursIsATicket(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, lag.Defaults())
+	hour := func() {
+		l := int64(400_000)
+		for range 180 {
+			b.round(l, 10, 10, 10)
+			l = max(l-6000+int64(b.end%7), 0) // drains within ten minutes
+			if l < 50_000 {
+				l = 400_000
+			}
+		}
+		b.rounds(180, 10, 10, 10, 10)
+	}
+	for range 3 {
+		hour()
+	}
+	b.requireSilent(lag.AlertHot)
+	hour()
+	b.requireFiring(lag.AlertHot, lag.Ticket, 0)
+	for range 6 {
+		b.rounds(360, 10, 10, 10, 10)
+	}
+	b.requireSilent(lag.AlertHot)
+}
