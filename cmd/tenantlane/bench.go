@@ -46,8 +46,8 @@ type benchFlags struct {
 // and one that draws no tenants none about them.
 func (f *benchFlags) register(flags *pflag.FlagSet) {
 	f.output.register(flags)
-	flags.StringVar(&f.profile, "cpuprofile", "", "file for a processor profile of the whole run, for go tool pprof; "+
-		"-tagfocus=side=tenantlane shows our turns")
+	flags.StringVar(&f.profile, "cpuprofile", "", "file for a processor profile of the run; "+
+		"go tool pprof -tagfocus=side=tenantlane shows our turns, but for what timers started")
 }
 
 func (f *benchFlags) registerTenants(flags *pflag.FlagSet, keys string) {

@@ -145,7 +145,7 @@ func retry(ctx context.Context, try func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return err
+			return errors.Join(ctx.Err(), err)
 		case <-tick.C:
 		}
 	}

@@ -132,6 +132,7 @@ func Produce(ctx context.Context, cfg ProduceConfig) (report ProduceReport, err 
 	return produceReport(cfg, sides[0], sides[1], sides[2]), nil
 }
 
+// makeTopic makes a topic and waits until the cluster knows it.
 func makeTopic(ctx context.Context, cfg ProduceConfig, replicas int16, topic string) (remove func() error, err error) {
 	client, err := kgo.NewClient(cfg.KafkaOpts...)
 	if err != nil {
@@ -142,7 +143,7 @@ func makeTopic(ctx context.Context, cfg ProduceConfig, replicas int16, topic str
 		client.Close()
 		return nil, fmt.Errorf("create topic %s: %w", topic, err)
 	}
-	return func() error {
+	remove = func() error {
 		defer client.Close()
 		deleting, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
@@ -150,7 +151,32 @@ func makeTopic(ctx context.Context, cfg ProduceConfig, replicas int16, topic str
 			return fmt.Errorf("delete topic %s: %w", topic, err)
 		}
 		return nil
-	}, nil
+	}
+	if err := retry(ctx, func() error { return known(ctx, admin, topic, cfg.Partitions) }); err != nil {
+		return nil, errors.Join(fmt.Errorf("new topic %s: %w", topic, err), remove())
+	}
+	return remove, nil
+}
+
+// known has no error once every partition has a leader.
+func known(ctx context.Context, admin *kadm.Client, topic string, partitions int32) error {
+	topics, err := admin.ListTopics(ctx, topic)
+	if err == nil {
+		err = topics.Error()
+	}
+	if err != nil {
+		return err
+	}
+	ready := topics[topic].Partitions
+	for _, p := range ready {
+		if p.Err != nil || p.Leader < 0 {
+			return errors.Join(fmt.Errorf("partition %d has no leader", p.Partition), p.Err)
+		}
+	}
+	if len(ready) != int(partitions) {
+		return fmt.Errorf("%d of %d partitions", len(ready), partitions)
+	}
+	return nil
 }
 
 // producing is one side.
