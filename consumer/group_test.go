@@ -175,7 +175,7 @@ func TestFullWorkerStopsPollingAndStaysInTheGroup(t *testing.T) {
 	}
 }
 
-func TestWhaleThatFillsItsLaneDoesNotHoldItsNeighboursBack(t *testing.T) {
+func TestWhaleThatFillsItsLaneDoesNotHoldItsNeighborsBack(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	c.produce(sequence(0, 3000, "whale")...)
