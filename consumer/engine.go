@@ -242,12 +242,29 @@ const (
 	strictTime   = time.Second
 )
 
-// space is how many records may be admitted now.
+// bounds are how many records and bytes the worker may hold, as far as the main
+// cursor is concerned: an eighth is kept for what has to be read again, so that
+// the lanes that wait for it get their share.
+func (e *engine) bounds() (records int, bytes int64) {
+	records, bytes = e.cfg.MaxRecords, e.cfg.MaxBytes
+	if len(e.behind) > 0 {
+		records, bytes = records-records/8, bytes-bytes/8
+	}
+	return records, bytes
+}
+
+// space is how many records the main cursor may admit now.
 func (e *engine) space() int {
-	if e.held >= e.cfg.MaxBytes {
+	records, bytes := e.bounds()
+	if e.held >= bytes {
 		return 0
 	}
-	return max(e.cfg.MaxRecords-e.sched.Records(), 0)
+	return max(records-e.sched.Records(), 0)
+}
+
+// spaceForRereads says that there is room for what has to be read again.
+func (e *engine) spaceForRereads() bool {
+	return e.sched.Records() < e.cfg.MaxRecords && e.held < e.cfg.MaxBytes
 }
 
 // relieve drops from memory what waiting lanes hold, but for one record each:
@@ -264,7 +281,8 @@ func (e *engine) relieve() {
 
 // signalRoom wakes the poll loop if it waits and there is room.
 func (e *engine) signalRoom() {
-	if !e.waiting || e.sched.Records() > e.cfg.MaxRecords-max(e.cfg.MaxRecords/8, 1) || e.held > e.cfg.MaxBytes-e.cfg.MaxBytes/8 {
+	records, bytes := e.bounds()
+	if !e.waiting || e.sched.Records() > records-max(records/8, 1) || e.held > bytes-bytes/8 {
 		return
 	}
 	e.waiting = false

@@ -155,6 +155,9 @@ func (e *engine) plan(p *partition, now time.Duration) (j *job, later bool) {
 		e.dropKept(p)
 		return nil, false
 	}
+	if !e.spaceForRereads() {
+		return nil, true
+	}
 	low := lowest(e.overflows)
 	if low != nil {
 		e.setFar(p, p.progress.Next()-low.First > e.cfg.MaxDistance)

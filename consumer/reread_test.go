@@ -90,6 +90,9 @@ func (b *bench) follow(l *fakeLog, at begin, most time.Duration) *partition {
 			cursor += int64(len(fp.Records))
 		}
 		p = b.engine.parts[tp]
+		if n := b.left(); n > b.cfg.MaxRecords+admitChunk {
+			b.t.Errorf("%d records in the worker, bound %d", n, b.cfg.MaxRecords)
+		}
 		if cursor == int64(len(l.records)) && b.watermark(p) == cursor {
 			break
 		}
