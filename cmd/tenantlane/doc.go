@@ -60,6 +60,7 @@
 // a supervisor ends a service: a service that drained in time exits 0, any
 // other command was cut short and exits 130. A second signal stops at once
 // with 130, without draining; at-least-once delivery covers what was in flight.
+// The same signal within 100 ms is not a second one: timeout(1) sends it twice.
 //
 // # What may be changed inside
 //

@@ -9,8 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tenantlane/tenantlane/internal/check"
 	"github.com/tenantlane/tenantlane/internal/deliver"
@@ -160,5 +163,38 @@ func TestAKilledWorkerRepeatsNoMoreThanItMay(t *testing.T) {
 	report := decode[check.Report](t, got)
 	if got.code != exitDone || report.Produced != 5000 || report.Handled != 5000 || report.Duplicates == 0 || report.Duplicates > report.DuplicatesAllowed {
 		t.Errorf("exit code %d, %+v", got.code, report)
+	}
+}
+
+// timeout(1) signals its child, then the child's whole group.
+func TestTheFirstSignalsEchoIsNoSecondOne(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		after  time.Duration
+		signal syscall.Signal
+		want   bool
+	}{
+		{"the same at once", 0, syscall.SIGTERM, false},
+		{"the same a little later", echo, syscall.SIGTERM, false},
+		{"the same from a person", echo + time.Millisecond, syscall.SIGTERM, true},
+		{"another at once", 0, syscall.SIGINT, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				signals, done := make(chan os.Signal, 1), make(chan struct{})
+				var is bool
+				var watcher sync.WaitGroup
+				watcher.Go(func() { is = second(signals, syscall.SIGTERM, done) })
+				synctest.Wait()
+				time.Sleep(c.after) // virtual
+				signals <- c.signal
+				synctest.Wait()
+				close(done)
+				watcher.Wait()
+				if is != c.want {
+					t.Errorf("counts as a second signal: %v", is)
+				}
+			})
+		})
 	}
 }
