@@ -306,7 +306,7 @@ func (o *offering) part() bool {
 	records, to := nextPart(o.chunk, o.next)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.p.gone.Load() {
+	if o.p.gone.Load() || !o.spaceForRereads() {
 		return false
 	}
 	limit := o.p.progress.Next()
