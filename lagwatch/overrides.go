@@ -79,8 +79,12 @@ func (o *overrideYAML) rule(r lag.Rule) lag.Rule {
 		to   *time.Duration
 		from *durationYAML
 	}{
-		{&r.MinDelay, o.MinDelay}, {&r.MaxDelay, o.MaxDelay}, {&r.For, o.For}, {&r.KeepFiring, o.KeepFiring},
-		{&r.DrainOK, o.DrainOK}, {&r.TxnHanging, o.TxnHanging},
+		{&r.MinDelay, o.MinDelay},
+		{&r.MaxDelay, o.MaxDelay},
+		{&r.For, o.For},
+		{&r.KeepFiring, o.KeepFiring},
+		{&r.DrainOK, o.DrainOK},
+		{&r.TxnHanging, o.TxnHanging},
 	} {
 		set(d.to, (*time.Duration)(d.from))
 	}

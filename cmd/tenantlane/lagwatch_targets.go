@@ -98,7 +98,7 @@ func (t *targetFlags) targets() (out []notify.Target, fallback notify.Target, er
 		if value == "" {
 			continue
 		}
-		if err := s.add(value); err != nil {
+		if err = s.add(value); err != nil {
 			return nil, nil, usagef("--%s: %w", s.flag, err)
 		}
 	}

@@ -239,7 +239,7 @@ func TestHotForAQuarterOfSixHoursIsATicket(t *testing.T) {
 		l := int64(400_000)
 		for range 180 {
 			b.round(l, 10, 10, 10)
-			l = max(l-6000+int64(b.end%7), 0) // drains within ten minutes
+			l = max(l-6000+b.end%7, 0) // drains within ten minutes
 			if l < 50_000 {
 				l = 400_000
 			}
