@@ -153,11 +153,11 @@ func (b *beginnings) instants(ctx context.Context, topics []string) (map[string]
 		return nil, fmt.Errorf("fetching the commits of group %s: %w", b.group, err)
 	}
 	for _, t := range topics {
-		first, any := groupInstant(committed[t])
+		first, found := groupInstant(committed[t])
 		switch {
 		case !first.IsZero():
 			at[t] = first
-		case !any:
+		case !found:
 			at[t] = b.made
 		}
 	}
@@ -166,17 +166,17 @@ func (b *beginnings) instants(ctx context.Context, topics []string) (map[string]
 
 // groupInstant returns the earliest start instant in a topic's commits, and
 // whether there is any commit.
-func groupInstant(partitions map[int32]kadm.OffsetResponse) (first time.Time, any bool) {
+func groupInstant(partitions map[int32]kadm.OffsetResponse) (first time.Time, found bool) {
 	for _, r := range partitions {
 		if r.Err != nil || r.At < 0 {
 			continue
 		}
-		any = true
+		found = true
 		if at, ok := parseInstant(r.Metadata); ok && (first.IsZero() || at.Before(first)) {
 			first = at
 		}
 	}
-	return first, any
+	return first, found
 }
 
 // instantPrefix begins the part of a commit's metadata that holds the group's

@@ -86,7 +86,7 @@ func (b *bench) admitted(id int32, text string) *partition {
 		b.parts[id] = b.open(tp, begin{offset: 0, epoch: -1, committed: unknownOffset}, 1)
 	}
 	var records []*kgo.Record
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		tenant, value, _ := strings.Cut(word, ":")
 		records = append(records, &kgo.Record{
 			Topic: "orders", Partition: id, Offset: b.next[id], Key: []byte(tenant), Value: []byte(value),
@@ -138,9 +138,9 @@ func (s *script) all() string {
 // of is what was handled of one tenant.
 func (s *script) of(tenant string) string {
 	var own []string
-	for _, h := range strings.Fields(s.all()) {
-		if strings.HasPrefix(h, tenant+":") {
-			own = append(own, strings.TrimPrefix(h, tenant+":"))
+	for h := range strings.FieldsSeq(s.all()) {
+		if after, ok := strings.CutPrefix(h, tenant+":"); ok {
+			own = append(own, after)
 		}
 	}
 	return strings.Join(own, " ")

@@ -59,7 +59,7 @@ func TestHandOverLosesRepeatsAndReordersNothing(t *testing.T) {
 	c.commitLog()
 	j := newJournal()
 	h := func(ctx context.Context, r *consumer.Record) error {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the handler's own time
 		return j.handle(ctx, r)
 	}
 	start := func() (*worker, *ledger) {
@@ -109,7 +109,7 @@ func TestCrashRepeatsOnlyWhatWasNotCommitted(t *testing.T) {
 	l := newLedger()
 	cfg := l.watch(c.mortal())
 	w := c.start(cfg, func(ctx context.Context, r *consumer.Record) error {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the handler's own time
 		return j.handle(ctx, r)
 	})
 	j.waitFor(t, 100)
@@ -336,7 +336,7 @@ func TestRevokedPartitionIsNotCommittedByALateWorker(t *testing.T) {
 	cfg := l1.watch(c.config())
 	cfg.DrainTimeout = 100 * time.Millisecond
 	first := c.start(cfg, func(ctx context.Context, r *consumer.Record) error {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the handler's own time
 		if string(r.Value) == "5" {
 			<-release // does not heed its context
 		}

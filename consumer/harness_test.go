@@ -235,7 +235,7 @@ func (c *cluster) start(cfg consumer.Config, h consumer.Handler) *worker {
 	c.t.Cleanup(func() {
 		cancel()
 		rt.StopNow()
-		<-w.done
+		<-w.done //nolint:errcheck // stopped by the test
 		close(w.done)
 	})
 	return w

@@ -51,7 +51,7 @@ func run(todo []func()) {
 // grant takes runnable lanes for w, and passes the word on if there are more.
 func (e *engine) grant(w *worker) bool {
 	if e.ctx.Err() != nil {
-		return false // a handler would be cancelled at once, and come back as fast
+		return false // a handler would be canceled at once, and come back as fast
 	}
 	now := e.now()
 	n := e.sched.Take(now, takeMost, &w.batch)

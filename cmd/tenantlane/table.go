@@ -69,7 +69,7 @@ func (c *changeFlags) change(cmd *cobra.Command, args []string, edit edit) (befo
 	}
 	defer look.close()
 	if c.await > 0 {
-		if err := c.awaitDrained(ctx, tables, look, edit); err != nil {
+		if err = c.awaitDrained(ctx, tables, look, edit); err != nil {
 			return nil, nil, err
 		}
 	}

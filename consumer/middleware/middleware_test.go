@@ -57,7 +57,7 @@ func TestChainRunsTheFirstOutermostAndHandsErrorsOn(t *testing.T) {
 func TestLoggingWarnsOfFailuresWithTheTenant(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	with := middleware.Logging(zap.New(core))
-	if err := with(failing)(t.Context(), aRecord(0, 7)); err != errTest { //nolint:errorlint // unwrapped is the promise
+	if err := with(failing)(t.Context(), aRecord(0, 7)); err != errTest {
 		t.Errorf("got %v", err)
 	}
 	done := func(context.Context, *consumer.Record) error { return nil }

@@ -128,7 +128,7 @@ func (r *Reader) leaderOf(ctx context.Context, p partition) (leader, error) {
 func (r *Reader) lookUp(ctx context.Context, p partition) (leader, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	rt := kmsg.NewMetadataRequestTopic()
-	rt.Topic = kmsg.StringPtr(p.topic)
+	rt.Topic = new(p.topic)
 	req.Topics = append(req.Topics, rt)
 	resp, err := req.RequestWith(ctx, r.client)
 	if err != nil {

@@ -41,7 +41,7 @@ func NewExec(name string, args ...string) (consumer.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("command %q: %w", name, err)
 	}
-	environment := withoutRecord(os.Environ())
+	environment := withoutRecord(os.Environ()) //nolint:forbidigo // what the command would see in a shell
 	return func(ctx context.Context, r *consumer.Record) error {
 		cmd := exec.CommandContext(ctx, path, args...)
 		cmd.Stdin = bytes.NewReader(r.Value)

@@ -198,7 +198,7 @@ func TestExecGetsTheRecordAndItsExitCodeCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h(t.Context(), aRecord()); err != nil {
+	if err = h(t.Context(), aRecord()); err != nil {
 		t.Fatalf("delivering: %v", err)
 	}
 	got, err := os.ReadFile(out)

@@ -309,4 +309,3 @@ func TestEverySubsetOfRemovals(t *testing.T) {
 	}
 	t.Logf("%d views of %d subsets", len(met), 1<<len(removable))
 }
-

@@ -49,7 +49,7 @@ func TestLeastRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
+		if err = b.Close(); err != nil {
 			t.Error(err)
 		}
 	})
