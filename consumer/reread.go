@@ -24,6 +24,9 @@ const (
 	rereadSaved = 16 << 20
 	// rereadPause is the wait after a failed re-read, and for tokens.
 	rereadPause = 50 * time.Millisecond
+	// planPause is the least time between two looks for nothing at a
+	// partition.
+	planPause = 5 * time.Millisecond
 	// rereaders is how many re-reads run at once.
 	rereaders = 4
 )
@@ -135,6 +138,9 @@ func (e *engine) nextJob() (*job, time.Duration) {
 			p.rereads.running = true
 			return j, 0
 		}
+		// A look at all lanes costs more than what a lane that has room for
+		// half of its records loses by waiting a moment.
+		p.rereads.after = now + planPause
 		if later {
 			wait = min(wait, rereadPause)
 		}
@@ -297,7 +303,8 @@ type offering struct {
 	chunk   *refetch.Chunk
 	route   *route
 	scratch []byte
-	next    int64 // offset up to which records were offered
+	spare   *kgo.Record // for the next copy
+	next    int64       // offset up to which records were offered
 }
 
 // part offers the next few records under one lock. It says whether there is
@@ -357,11 +364,15 @@ func (o *offering) refill(records []*kgo.Record, to int64) bool {
 
 // bring offers one record. It is copied only if its lane takes it.
 func (o *offering) bring(pass *lane.Pass[entry], c *classified, in *arrival) lane.Verdict {
+	if o.spare == nil {
+		o.spare = new(kgo.Record)
+	}
 	it := c.item(in)
-	it.Rec.rec = new(kgo.Record)
+	it.Rec.rec = o.spare
 	verdict := o.sched.Refill(pass, c.id, it)
 	if verdict == lane.Queued {
-		*it.Rec.rec = *copyRecord(c.rec)
+		*o.spare = *copyRecord(c.rec)
+		o.spare = nil
 		o.hold(o.p, int64(it.Bytes))
 	}
 	return verdict
