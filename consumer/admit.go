@@ -30,7 +30,8 @@ var errPartitionGone = errors.New("partition is not owned any more")
 // admission is the poll loop's own memory for admitting.
 type admission struct {
 	scratch []byte
-	touched byte // so that touch is not optimized away
+	spare   *kgo.Record // for the next copy; most of a backlog is skipped and needs none
+	touched byte        // so that touch is not optimized away
 }
 
 // admit puts the records of one fetched partition into their lanes. It never
@@ -121,7 +122,7 @@ func (e *engine) push(a *admission, rt *route, p *partition, in *arrival, record
 	for _, r := range records {
 		scratch = rt.classify(&c, r, p.rule, scratch[:0])
 		fields += c.fields
-		if open = e.pushOne(p, in, &c); !open {
+		if open = e.pushOne(a, p, in, &c); !open {
 			break
 		}
 	}
@@ -157,7 +158,7 @@ func (e *engine) limitLanes() {
 }
 
 // pushOne admits a record, steps over it, or stops the partition at it.
-func (e *engine) pushOne(p *partition, in *arrival, c *classified) bool {
+func (e *engine) pushOne(a *admission, p *partition, in *arrival, c *classified) bool {
 	if c.class != classLane && !e.pushOther(p, c) {
 		in.pass()
 		return p.stopped == nil
@@ -173,7 +174,10 @@ func (e *engine) pushOne(p *partition, in *arrival, c *classified) bool {
 	if in.copies {
 		// Where handlers are slow a record waits, and a copy of it, which
 		// pins no fetch, costs little beside its handling.
-		it.Rec.rec = copyRecord(c.rec)
+		if a.spare == nil {
+			a.spare = new(kgo.Record)
+		}
+		it.Rec.rec = a.spare
 	}
 	if e.sched.PushTo(p.lanes, &c.id, &it) != lane.Queued {
 		e.skipped(p)
@@ -181,6 +185,8 @@ func (e *engine) pushOne(p *partition, in *arrival, c *classified) bool {
 		return true
 	}
 	if in.copies {
+		copyInto(a.spare, c.rec)
+		a.spare = nil
 		e.hold(p, int64(it.Bytes))
 	}
 	return true

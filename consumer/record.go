@@ -68,7 +68,14 @@ type Committed struct {
 // wait is copied: one allocation for the bytes, one for the record, one for
 // headers if there are any.
 func copyRecord(r *kgo.Record) *kgo.Record {
-	c := *r
+	c := new(kgo.Record)
+	copyInto(c, r)
+	return c
+}
+
+// copyInto is copyRecord with the record's own memory made before.
+func copyInto(c, r *kgo.Record) {
+	*c = *r
 	c.Headers = slices.Clone(r.Headers)
 	buf := make([]byte, 0, payload(r))
 	buf, c.Key = appendField(buf, r.Key)
@@ -76,7 +83,6 @@ func copyRecord(r *kgo.Record) *kgo.Record {
 	for i := range c.Headers {
 		buf, c.Headers[i].Value = appendField(buf, r.Headers[i].Value)
 	}
-	return &c
 }
 
 // payload is the size of the byte fields that copyRecord copies.
