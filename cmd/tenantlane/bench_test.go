@@ -149,13 +149,13 @@ func TestCancelEndsEveryMeasurement(t *testing.T) {
 		{"bench", "route", "--lookups", "1000000000"},
 		{"bench", "produce", "--records", "1000000"},
 		{"bench", "isolate"},
-		{"bench", "consume", "--handler-sleep", "1ms"},
+		{"bench", "consume", "--records", "20000", "--handler-sleep", "1ms"},
 		{"bench", "consume"},
 		{"bench", "fair"},
 		{"bench", "lag"},
 		{"bench", "lag", "--brokers", silent},
 	} {
-		for _, after := range []time.Duration{0, 20 * time.Millisecond, 700 * time.Millisecond} {
+		for _, after := range []time.Duration{0, 20 * time.Millisecond, 300 * time.Millisecond} {
 			t.Run(strings.Join(append(args[1:2:2], after.String(), args[len(args)-1]), " "), func(t *testing.T) {
 				running := goleak.IgnoreCurrent()
 				ctx, cancel := context.WithCancel(t.Context())
