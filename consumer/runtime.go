@@ -52,6 +52,7 @@ type Runtime struct {
 
 	barrier barrier
 	polled  atomic.Int64  // when the poll loop last came round, Unix nanoseconds
+	paused  atomic.Int32  // partitions that the poll loop has paused
 	kick    chan struct{} // a token makes the committer commit at once
 	turn    chan struct{} // held by who commits: one commit at a time
 	hurry   context.Context
@@ -120,6 +121,9 @@ func (rt *Runtime) clientOpts() []kgo.Opt {
 		// An idle partition's long poll delays what becomes fetchable behind
 		// it: 3.5 s were measured at the client's default of 5 s.
 		kgo.FetchMaxWait(250 * time.Millisecond),
+		// New partitions are seen at the next refresh, which the client's
+		// default puts off by 5 minutes.
+		kgo.MetadataMaxAge(30 * time.Second),
 		kgo.WithLogger(kzap.New(rt.log.Named("kgo"), kzap.Level(kgo.LogLevelWarn))),
 	}, rt.cfg.KafkaOpts, []kgo.Opt{
 		kgo.ConsumerGroup(rt.cfg.Group),

@@ -77,9 +77,15 @@ func (h *History) thin(now int64) {
 	h.points = append(h.points[:best], h.points[best+1:]...)
 }
 
+// longGap is the time between two points above which nothing is read out of
+// what lies between them, unless it is small beside the age of both.
+const longGap = time.Minute
+
 // Delay is the age at the given time of the record at offset: 0 when the end
 // has not passed it; interpolated between the two points around it; and only a
-// lower bound (bound is true) when it is older than the history.
+// lower bound (bound is true) when it is older than the history, or when these
+// points lie too far apart to say more. A few asked-for ages after a restart are
+// such points: a record of 7 minutes between those of 3 and 15 is not 15 old.
 func (h *History) Delay(at time.Time, offset int64) (d time.Duration, bound bool) {
 	n := len(h.points)
 	if n == 0 {
@@ -94,6 +100,9 @@ func (h *History) Delay(at time.Time, offset int64) (d time.Duration, bound bool
 		return millis(now - h.points[0].at), true
 	}
 	a, b := h.points[i-1], h.points[i]
+	if gap := b.at - a.at; gap > longGap.Milliseconds() && gap > now-b.at {
+		return millis(max(now-b.at, 0)), true
+	}
 	share := float64(offset-a.offset) / float64(b.offset-a.offset)
 	born := a.at + int64(share*float64(b.at-a.at))
 	return millis(max(now-born, 0)), false
