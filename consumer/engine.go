@@ -267,12 +267,12 @@ func (e *engine) spaceForRereads() bool {
 	return e.sched.Records() < e.cfg.MaxRecords && e.held < e.cfg.MaxBytes
 }
 
-// relieve drops from memory what waiting lanes hold, but for one record each:
-// lanes that back off or are parked must not fill the worker. It is read again
-// when they can run.
+// relieve drops from memory what waiting lanes hold, but for one record each,
+// and what others hold beyond their bound: lanes that back off, are parked, or
+// hang in a handler must not fill the worker. It is read again when it can run.
 func (e *engine) relieve() {
 	for _, p := range e.parts {
-		n := e.sched.Spill(p.lanes, 1, func(it *lane.Item[entry]) { e.hold(p, -it.Rec.in.freed(it)) })
+		n := e.sched.Spill(p.lanes, 1, e.cfg.LaneRecords, func(it *lane.Item[entry]) { e.hold(p, -it.Rec.in.freed(it)) })
 		if n > 0 {
 			e.skipped(p)
 		}

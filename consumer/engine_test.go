@@ -878,3 +878,22 @@ func TestStallNamesTheLaneThatHoldsAPartition(t *testing.T) {
 		}
 	})
 }
+
+func TestAThousandBackOffsTakeOneTimer(t *testing.T) {
+	s := &script{do: func(context.Context, *Record) error { return errTest }}
+	inBubble(t, Config{Concurrency: 4, Retry: Retry{Min: time.Hour, Max: time.Hour}}, s.handle, func(b *bench) {
+		before := runtime.NumGoroutine()
+		var words strings.Builder
+		for i := range 1000 {
+			fmt.Fprintf(&words, "t%d:x ", i)
+		}
+		b.admitted(0, words.String())
+		synctest.Wait()
+		if n := len(strings.Fields(s.all())); n != 1000 {
+			t.Errorf("%d handled", n)
+		}
+		if n := runtime.NumGoroutine() - before; n > 4 {
+			t.Errorf("%d goroutines for 1,000 records in back-off, want the workers'", n)
+		}
+	})
+}

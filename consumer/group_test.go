@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,7 +142,8 @@ func TestFullWorkerStopsPollingAndStaysInTheGroup(t *testing.T) {
 	l := newLedger()
 	cfg := l.watch(c.config())
 	cfg.MaxRecords = 100
-	cfg.KafkaOpts = append(cfg.KafkaOpts, kgo.SessionTimeout(time.Second))
+	discarded := &discards{}
+	cfg.KafkaOpts = append(cfg.KafkaOpts, kgo.SessionTimeout(time.Second), kgo.WithHooks(discarded))
 	w := c.start(cfg, func(ctx context.Context, r *consumer.Record) error {
 		<-release
 		return j.handle(ctx, r)
@@ -166,6 +168,9 @@ func TestFullWorkerStopsPollingAndStaysInTheGroup(t *testing.T) {
 	}
 	close(release)
 	j.waitFor(t, 4*tenants)
+	if n := discarded.Load(); n != 0 {
+		t.Errorf("%d fetched records were thrown away, to be fetched again", n)
+	}
 	if err := w.stop(); err != nil {
 		t.Fatalf("Run: %v", err)
 	}
@@ -173,6 +178,50 @@ func TestFullWorkerStopsPollingAndStaysInTheGroup(t *testing.T) {
 	if len(j.all()) != 4*tenants {
 		t.Errorf("%d handlings, want %d", len(j.all()), 4*tenants)
 	}
+}
+
+// discards counts records that the client fetched and threw away.
+type discards struct{ atomic.Int64 }
+
+func (d *discards) OnFetchRecordUnbuffered(_ *kgo.Record, polled bool) {
+	if !polled {
+		d.Add(1)
+	}
+}
+
+func TestPauseForADistantLaneDoesNotSurviveReassignment(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2)
+	for p := range int32(2) {
+		c.produce(sequence(p, 600, fmt.Sprintf("whale-%d", p))...)
+	}
+	release := make(chan struct{})
+	j := newJournal()
+	h := func(ctx context.Context, r *consumer.Record) error {
+		select {
+		case <-release:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		return j.handle(ctx, r)
+	}
+	l1, l2 := newLedger(), newLedger()
+	cfg := c.config()
+	cfg.MaxRecords, cfg.LaneRecords, cfg.BatchSize, cfg.MaxDistance, cfg.DrainTimeout = 40, 4, 4, 50, 100*time.Millisecond
+	first := c.start(l1.watch(cfg), h)
+	c.eventually(t, "both partitions to be paused", func() bool { return first.PausedPartitions() == 2 })
+	second := c.start(l2.watch(cfg), h) // takes one of them away
+	l2.waitAssigned(t, 1)
+	if err := second.stop(); err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	l1.waitAssigned(t, 3) // and gives it back
+	close(release)
+	j.waitFor(t, 1200)
+	if err := first.stop(); err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	assertOrder(t, j.all())
 }
 
 func TestWhaleThatFillsItsLaneDoesNotHoldItsNeighborsBack(t *testing.T) {

@@ -59,6 +59,7 @@ func (rt *Runtime) attend(paused map[topicPartition]bool) {
 	for tp := range far {
 		if !paused[tp] {
 			paused[tp] = true
+			rt.paused.Add(1)
 			rt.log.Warn("a lane is too far behind: its partition is not read on", zap.String("topic", tp.topic), zap.Int32("partition", tp.id))
 			rt.client.PauseFetchPartitions(map[string][]int32{tp.topic: {tp.id}})
 		}
@@ -66,6 +67,7 @@ func (rt *Runtime) attend(paused map[topicPartition]bool) {
 	for tp := range paused {
 		if !far[tp] {
 			delete(paused, tp)
+			rt.paused.Add(-1)
 			rt.client.ResumeFetchPartitions(map[string][]int32{tp.topic: {tp.id}})
 		}
 	}

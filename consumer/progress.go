@@ -48,3 +48,7 @@ func (e *engine) progressOf(p *partition) PartitionStatus {
 	}
 	return st
 }
+
+// PausedPartitions is how many partitions are not read on since a lane is more
+// than Config.MaxDistance behind.
+func (rt *Runtime) PausedPartitions() int { return int(rt.paused.Load()) }

@@ -1,20 +1,25 @@
 package lane
 
-// Spill drops from memory what lanes of p hold beyond keep records (at least
-// one) and cannot run now, because they are in back-off, parked or held, or
-// their tenant is paused: they overflow from there on, and re-reads bring the
-// records back. It calls dropped for each of them and returns their number.
-// Unordered lanes are left alone.
-func (s *Scheduler[R]) Spill(p *Partition[R], keep int, dropped func(*Item[R])) int {
+// Spill drops from memory what lanes of p hold beyond a bound: they overflow
+// from there on, and re-reads bring the records back. The bound is keep records
+// (at least one) for lanes that cannot run now, because they are in back-off,
+// parked or held, or their tenant is paused; it is most records, and no less
+// than a grant may have, for all others, also for those in hand. Spill calls
+// dropped for each record and returns their number. Unordered lanes are left
+// alone.
+func (s *Scheduler[R]) Spill(p *Partition[R], keep, most int, dropped func(*Item[R])) int {
 	if p.revoked {
 		return 0
 	}
-	total, keep := 0, max(keep, 1)
+	total, keep, most := 0, max(keep, 1), max(most, s.core.cfg.Quantum)
 	for _, l := range p.all {
-		waits := l.state&(backoff|parked|held) != 0 || l.t.paused
-		if waits && l.loose == nil && l.ent.running == 0 && l.n > keep {
-			total += l.n - keep
-			s.spill(l, keep, dropped)
+		bound := most
+		if l.ent.running == 0 && (l.state&(backoff|parked|held) != 0 || l.t.paused) {
+			bound = keep
+		}
+		if l.loose == nil && l.n > bound {
+			total += l.n - bound
+			s.spill(l, bound, dropped)
 		}
 	}
 	return total

@@ -294,7 +294,7 @@ func (w *world) operate() {
 	case 12:
 		s.LimitLanes(1+w.rnd.Intn(8), 1<<20, time.Duration(w.rnd.Intn(2))*time.Millisecond)
 	case 8:
-		s.Spill(p.p, w.rnd.Intn(4), func(it *lane.Item[int64]) { delete(p.inMemory, it.Offset) })
+		s.Spill(p.p, w.rnd.Intn(4), w.rnd.Intn(8), func(it *lane.Item[int64]) { delete(p.inMemory, it.Offset) })
 	case 0:
 		s.PauseTenant(w.keys[k].owner)
 	case 1:
