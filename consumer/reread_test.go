@@ -370,3 +370,36 @@ func (b *bench) commitOf(p *partition) (offset.Commit, bool) {
 	defer b.mu.Unlock()
 	return p.commit(b.sched, 1)
 }
+
+func TestTwoHangingWhalesDoNotFillTheWorker(t *testing.T) {
+	log := &fakeLog{}
+	for i := range 2000 {
+		log.append("hang1", strconv.Itoa(i+1))
+		log.append("hang2", strconv.Itoa(i+1))
+	}
+	for i := range 100 {
+		log.append(fmt.Sprintf("t%d", i%10), strconv.Itoa(i/10+1))
+	}
+	var release chan struct{}
+	o := newOrdered(t, func(_ context.Context, r *Record) error {
+		if r.Tenant[0] == 'h' && string(r.Value) == "20" {
+			<-release
+		}
+		return nil
+	})
+	inBubble(t, Config{MaxRecords: 400, LaneRecords: 64, Concurrency: 4, HandlerTimeout: -1}, o.handle, func(b *bench) {
+		release = make(chan struct{})
+		var group sync.WaitGroup
+		group.Go(func() { b.follow(log, fresh(), time.Hour) })
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := o.done(); n != 2*19+100 {
+			t.Errorf("%d handled while two tenants hang, want all 100 of the others and 19 of each", n)
+		}
+		close(release)
+		group.Wait()
+		if n := o.done(); n != 4100 {
+			t.Errorf("%d handled at the end", n)
+		}
+	})
+}
