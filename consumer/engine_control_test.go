@@ -15,7 +15,9 @@ import (
 func TestAPausedTenantWaitsAndOthersDoNot(t *testing.T) {
 	s := &script{}
 	inBubble(t, Config{}, s.handle, func(b *bench) {
+		b.mu.Lock()
 		b.pauseTenant([]byte("a"), pauseNote{Act: Act{Actor: "me", Reason: "import"}, at: time.Now()})
+		b.mu.Unlock()
 		p := b.admitted(0, "a:1 b:1 a:2 b:2")
 		time.Sleep(time.Hour)
 		if got := s.all(); got != "b:1 b:2" {
@@ -25,7 +27,7 @@ func TestAPausedTenantWaitsAndOthersDoNot(t *testing.T) {
 		if st.State != StatePaused || st.Depth != 2 || st.Pause.Reason != "import" || st.ETA >= 0 {
 			t.Errorf("%+v", st)
 		}
-		if c, _ := p.commit(b.sched, 1); len(c.State.Lanes) > 0 && !c.State.Lanes[0].Paused {
+		if c, _ := b.commitOf(p); len(c.State.Lanes) > 0 && !c.State.Lanes[0].Paused {
 			t.Errorf("the commit says %+v", c.State)
 		}
 		if n := b.resumeTenant([]byte("a")); n != 1 {
