@@ -53,7 +53,7 @@
 //	0    done
 //	1    the answer is "no": a check failed, something fires, a guarantee broken
 //	2    usage or configuration, or a file of this machine that cannot be read or written
-//	3    cannot reach, see or use Kafka
+//	3    cannot reach, see or use Kafka, or a worker that is asked
 //	130  interrupted
 //
 // Ctrl-C (SIGINT) always ends in 130, for a person stopped it. SIGTERM is how

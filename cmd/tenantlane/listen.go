@@ -16,8 +16,8 @@ import (
 )
 
 // serveMetrics serves /metrics and /-/healthy until stop is called. Without an
-// address it serves nothing and the Registerer is nil.
-func serveMetrics(ctx context.Context, address string, log *zap.Logger) (metrics prometheus.Registerer, stop func() error, err error) {
+// address it serves nothing and the Registry is nil.
+func serveMetrics(ctx context.Context, address string, log *zap.Logger) (metrics *prometheus.Registry, stop func() error, err error) {
 	if address == "" {
 		return nil, func() error { return nil }, nil
 	}
@@ -32,14 +32,20 @@ func serveMetrics(ctx context.Context, address string, log *zap.Logger) (metrics
 	if err != nil {
 		return nil, nil, usagef("--listen: %w", err)
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry := newRegistry()
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
 	log.Info("serving metrics", zap.String("address", listener.Addr().String()))
 	return registry, runServer(ctx, server, listener), nil
+}
+
+// newRegistry is a registry with what Go and the process tell of themselves.
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
 }
 
 // runServer serves until the returned function is called, which gives answers

@@ -19,6 +19,7 @@ func newRootCommand(e *env) *cobra.Command {
 		newBrokerCommand(e),
 		newLoadgenCommand(e),
 		newWorkerCommand(e),
+		newLanesCommand(e),
 		newVerifyCommand(e),
 		newBenchCommand(e),
 		newLagwatchCommand(e),

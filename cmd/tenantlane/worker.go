@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +18,7 @@ type workerFlags struct {
 	logs   logFlags
 	target workerTarget
 	policy workerPolicy
+	admin  workerAdmin
 
 	topic, group string
 	start        string
@@ -46,7 +48,8 @@ func newWorkerCommand(e *env) *cobra.Command {
 			"KAFKA_PARTITION, KAFKA_OFFSET and ATTEMPT in its environment. Exit code 0 is done, 65 gives the\n" +
 			"record up, any other is tried again.\n\n" +
 			"On SIGTERM it finishes what it has, commits and leaves the group within --drain-timeout; a second\n" +
-			"signal stops it at once.",
+			"signal stops it at once. A record that was replayed from another group's dead letters is skipped.\n\n" +
+			"--admin serves what `tenantlane lanes` asks for, and /-/healthy and /-/ready for Kubernetes probes.",
 		Example: "  tenantlane worker --topic orders --group billing --url http://localhost:8080/orders --concurrency 100\n" +
 			"  tenantlane worker --topic orders --group archive --exec 'gzip >> \"$TENANT.gz\"'\n" +
 			"  tenantlane worker --topic orders --group check --discard --log-file worker.log --until-idle 10s",
@@ -70,6 +73,7 @@ func (f *workerFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.untilIdle, "until-idle", 0, "end with 0 when nothing came for that long (default: run until stopped)")
 	flags.DurationVar(&f.stats, "stats-interval", 5*time.Second, "time between stats lines")
 	flags.StringVar(&f.listen, "listen", "", "address for /metrics and /-/healthy; without a host it is loopback (default: none)")
+	f.admin.register(flags)
 	flags.DurationVar(&f.commitInterval, "commit-interval", time.Second, "time between commits; what was done since the last one repeats after a crash")
 	flags.DurationVar(&f.drainTimeout, "drain-timeout", 20*time.Second, "how long a stop waits for records in the worker")
 	flags.DurationVar(&f.session, "session-timeout", 45*time.Second, "how long the group waits for a worker that died before it gives its partitions away")
@@ -98,7 +102,7 @@ func (f *workerFlags) validate() error {
 	case f.session < time.Second:
 		return usagef("--session-timeout: %s, want at least 1s", f.session)
 	}
-	if err := f.policy.validate(); err != nil {
+	if err := errors.Join(f.policy.validate(), f.admin.validate()); err != nil {
 		return err
 	}
 	return f.target.validate()

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tenantlane/tenantlane/consumer"
+	"github.com/tenantlane/tenantlane/consumer/middleware"
 	"github.com/tenantlane/tenantlane/internal/deliver"
 	"github.com/tenantlane/tenantlane/partitioner"
 )
@@ -31,6 +32,9 @@ func (e *env) work(ctx context.Context, f *workerFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stopServer()) }()
+	if metrics == nil && f.admin.address != "" {
+		metrics = newRegistry()
+	}
 	cfg, closeTable, err := f.consumer(ctx, log, metrics)
 	if err != nil {
 		return err
@@ -41,13 +45,23 @@ func (e *env) work(ctx context.Context, f *workerFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	worker, err := deliver.New(deliver.Config{
-		Consumer: cfg, Target: target, Log: out,
+	return e.runWorker(ctx, f, deliver.Config{
+		Consumer: cfg, Target: middleware.OwnReplays(f.group)(target), Log: out,
 		UntilIdle: f.untilIdle, StatsInterval: f.stats, OnStats: func(s deliver.Stats) { e.workerStats(f, s) },
-	})
+	}, metrics)
+}
+
+// runWorker runs a worker, and its admin endpoint beside it.
+func (e *env) runWorker(ctx context.Context, f *workerFlags, cfg deliver.Config, metrics *prometheus.Registry) (err error) {
+	worker, err := deliver.New(cfg)
 	if err != nil {
 		return usagef("%w", err)
 	}
+	stopAdmin, err := f.admin.serve(ctx, worker.Runtime(), metrics, cfg.Consumer.Logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopAdmin()) }()
 	err = worker.Run(ctx)
 	switch what := fmt.Sprintf("topic %q, group %q", f.topic, f.group); {
 	case errors.Is(err, consumer.ErrTopicMissing):
@@ -60,7 +74,7 @@ func (e *env) work(ctx context.Context, f *workerFlags) (err error) {
 
 // consumer fills the runtime's configuration, having seen that the brokers
 // answer, that the topics exist, and that the table fits them.
-func (f *workerFlags) consumer(ctx context.Context, log *zap.Logger, metrics prometheus.Registerer) (cfg consumer.Config, closeTable func() error, err error) {
+func (f *workerFlags) consumer(ctx context.Context, log *zap.Logger, metrics *prometheus.Registry) (cfg consumer.Config, closeTable func() error, err error) {
 	client, err := f.kafka.connect(ctx, log)
 	if err != nil {
 		return cfg, nil, err
@@ -82,7 +96,10 @@ func (f *workerFlags) consumer(ctx context.Context, log *zap.Logger, metrics pro
 	cfg = consumer.Config{
 		Group: f.group, Topics: []string{f.topic}, Concurrency: f.concurrency, CommitInterval: f.commitInterval,
 		DrainTimeout: f.drainTimeout, RebalanceTimeout: max(time.Minute, 2*f.drainTimeout),
-		KafkaOpts: append(opts, sessionOpts(f.session)...), Logger: log, Registerer: metrics,
+		KafkaOpts: append(opts, sessionOpts(f.session)...), Logger: log,
+	}
+	if metrics != nil {
+		cfg.Registerer = metrics
 	}
 	if f.start == "latest" {
 		cfg.Start = consumer.StartLatest

@@ -44,19 +44,34 @@ type Server struct {
 	server   *http.Server
 }
 
-// New listens at Config.Addr. Run serves.
-func New(cfg Config, w Worker) (*Server, error) {
-	host, port, err := net.SplitHostPort(cfg.Addr)
+// Validate names what is wrong, without listening.
+func (c Config) Validate() error {
+	_, err := c.address()
+	return err
+}
+
+// address is what to listen at.
+func (c Config) address() (string, error) {
+	host, port, err := net.SplitHostPort(c.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("admin.Config: Addr: %w", err)
+		return "", fmt.Errorf("admin.Config: Addr: %w", err)
 	}
 	if host == "" {
 		host = "127.0.0.1" // seen by others only when asked for
 	}
-	if cfg.Token == "" && !isLoopback(host) {
-		return nil, fmt.Errorf("admin.Config: Addr %s: %w", cfg.Addr, ErrNotLoopback)
+	if c.Token == "" && !isLoopback(host) {
+		return "", fmt.Errorf("admin.Config: Addr %s: %w", c.Addr, ErrNotLoopback)
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	return net.JoinHostPort(host, port), nil
+}
+
+// New listens at Config.Addr. Run serves.
+func New(cfg Config, w Worker) (*Server, error) {
+	address, err := cfg.address()
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("admin.Config: Addr: %w", err)
 	}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantlane/tenantlane/consumer"
+	"github.com/tenantlane/tenantlane/consumer/admin"
+)
+
+// laneRow is a tenant at a worker.
+type laneRow struct {
+	Worker string `json:"worker"`
+	admin.Tenant
+}
+
+func newLanesListCommand(e *env) *cobra.Command {
+	var f lanesFlags
+	var filter consumer.TenantFilter
+	state := ""
+	cmd := &cobra.Command{
+		Use:   "list [TENANT…] --admin URL",
+		Short: "Show what tenants do at a worker, and the records that hold them up",
+		Long: "Shows the tenants that want a look first (paused, parked, failing, limited), then the deepest. Under a tenant\n" +
+			"are the records that hold up a lane of it, as topic/partition/offset, with the handler's last error.\n" +
+			"DEPTH and OLDEST are of what the worker has in memory: what it has not fetched is the group's lag.",
+		Example: "  tenantlane lanes list --admin http://127.0.0.1:9400\n" +
+			"  tenantlane lanes list --state parked --format json --admin http://127.0.0.1:9400\n" +
+			"  tenantlane lanes list acme-corp --admin http://127.0.0.1:9400",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			filter.State = consumer.TenantState(state)
+			rows, err := f.rows(cmd.Context(), args, filter)
+			if printed := e.printLanes(&f, rows); printed != nil {
+				return printed
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.Var(choice(&state, "paused", "parked", "failing", "limited", "running", "waiting"), "state", "only tenants in this state")
+	flags.IntVar(&filter.Most, "limit", 100, "how many tenants of each worker at most")
+	f.register(flags)
+	return cmd
+}
+
+// rows asks each worker for the tenants named, or for those that the filter
+// wants.
+func (f *lanesFlags) rows(ctx context.Context, names []string, filter consumer.TenantFilter) (rows []laneRow, err error) {
+	tenants := make([][]byte, 0, len(names))
+	for _, given := range names {
+		name, err := f.hex.tenant(given)
+		if err != nil {
+			return nil, err
+		}
+		tenants = append(tenants, name)
+	}
+	err = f.ask(ctx, func(worker string, c *admin.Client) error {
+		list, err := c.Tenants(ctx, filter)
+		if len(tenants) > 0 {
+			list = list[:0]
+		}
+		for i := 0; i < len(tenants) && err == nil; i++ {
+			var one admin.Tenant
+			one, err = c.Tenant(ctx, tenants[i])
+			list = append(list, one)
+		}
+		if err != nil {
+			return err
+		}
+		for _, t := range list {
+			rows = append(rows, laneRow{worker, t})
+		}
+		return nil
+	})
+	return rows, err
+}
+
+func (e *env) printLanes(f *lanesFlags, rows []laneRow) error {
+	if f.output.json() {
+		for _, row := range rows {
+			if err := e.printJSON(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	if len(rows) > 0 {
+		fmt.Fprintln(table, "WORKER\tTENANT\tSTATE\tTIER\tDEPTH\tOLDEST\tRATE\tRUNNING\tETA")
+	}
+	for i := range rows {
+		printLane(table, &rows[i])
+	}
+	for i := range rows {
+		printTroubles(table, &rows[i])
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("writing the answer: %w", err)
+	}
+	return nil
+}
+
+// name is the tenant as it is printed.
+func (r *laneRow) name() string {
+	if r.TenantHex != "" {
+		return "0x" + r.TenantHex
+	}
+	return r.Tenant.Tenant
+}
+
+func printLane(w io.Writer, r *laneRow) {
+	depth := strconv.Itoa(r.Depth)
+	if r.Skipped > 0 {
+		depth += "+" // and what is to be read again
+	}
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%.1f/s\t%d\t%s\n",
+		r.Worker, r.name(), r.State, r.Tier, depth, seconds(r.OldestS), r.Rate, r.InFlight, seconds(r.ETAS))
+}
+
+// printTroubles says what holds a tenant up.
+func printTroubles(w io.Writer, r *laneRow) {
+	if r.PausedAt != nil {
+		fmt.Fprintf(w, "%s is paused since %s by %s: %s\n", r.name(), r.PausedAt.Format(time.RFC3339), r.PausedBy, r.PausedFor)
+	}
+	for _, held := range r.Troubles {
+		what := "is tried again"
+		if held.Parked {
+			what = "is parked"
+		}
+		fmt.Fprintf(w, "%s %s at %s/%d/%d after %d attempts: %s\n",
+			r.name(), what, held.Topic, held.Partition, held.Offset, held.Attempts, held.Error)
+	}
+}
+
+// seconds prints a time that may not be known.
+func seconds(s *float64) string {
+	if s == nil {
+		return "-"
+	}
+	return (time.Duration(*s * float64(time.Second))).Round(100 * time.Millisecond).String()
+}
