@@ -21,8 +21,11 @@
 //     handler, or its policy parks the lane or dead-letters it. A tenant has one
 //     lane in hand at a time over all partitions of a worker.
 //   - At least once. What is committed is done; a crash repeats what was in
-//     flight and what was done since the last acknowledged commit, or above the
-//     first unfinished record of its partition.
+//     flight, what was done since the last acknowledged commit, and what was
+//     done at or above the frontier when more lanes are behind than a commit can
+//     name. Metadata that is in doubt is ignored: that costs repeats, no loss.
+//   - A lane that is full does not hold back its partition: the worker reads on,
+//     and reads what it skipped again, within a budget (consumer/refetch).
 //   - A tenant that is slow, fails or floods holds its own lane only. No worker
 //     waits for a back-off, and a handler that ignores its deadline gives its
 //     worker slot back (and keeps its lane, so that order holds).
@@ -37,8 +40,8 @@
 //
 // # What may be changed inside
 //
-// engine.go and what it is made of (admit, worker, settle, clock, drain) know
-// no Kafka client; runtime.go, poll.go, group.go, commit.go and begin.go are
+// engine.go and what it is made of (admit, worker, settle, clock, drain, reread)
+// know no Kafka client; runtime.go, poll.go, group.go, commit.go and begin.go are
 // all that talk to it. Which record runs next is decided in consumer/lane, what
 // a commit says in consumer/offset.
 package consumer
