@@ -31,6 +31,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	src := store.Fixed(table)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
@@ -46,7 +47,7 @@ func Example() {
 	rt, err := consumer.New(consumer.Config{
 		Group:       "billing",
 		Topics:      []string{"orders"},
-		Table:       store.Fixed(table),
+		Table:       src,
 		Concurrency: 100,
 		KafkaOpts:   []kgo.Opt{kgo.SeedBrokers(brokers...)},
 	}, handle)

@@ -51,6 +51,8 @@ func (e *Evaluation) writeVerdict(b *strings.Builder) {
 		}
 	}
 	switch {
+	case e.Blind && e.Unknown == 0:
+		b.WriteString("BLIND: not everything could be seen; nothing is known about what was not.\n")
 	case e.Blind:
 		fmt.Fprintf(b, "BLIND: %d partitions and perhaps more could not be seen; nothing is known about them.\n", e.Unknown)
 	case len(e.Groups) == 0:

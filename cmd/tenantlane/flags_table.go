@@ -107,6 +107,9 @@ func (t *tableFlags) openTopic(ctx context.Context, log *zap.Logger, how opening
 	if errors.Is(err, routing.ErrNoTable) {
 		return nil, &exitError{exitKafka, fmt.Errorf("%w; make one with `tenantlane table init --table-topic %s` or `tenantlane table push`", err, t.topic)}
 	}
+	if errors.Is(err, store.ErrTopicMissing) {
+		return nil, &exitError{exitKafka, fmt.Errorf("%w; `tenantlane table init --table-topic %s` does that, and so does `tenantlane table push --create`", err, t.topic)}
+	}
 	if err != nil {
 		return nil, kafkaError("routing table", err)
 	}

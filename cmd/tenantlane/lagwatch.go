@@ -63,7 +63,7 @@ func newLagwatchCommand(e *env) *cobra.Command {
 	cmd.Flags().BoolVar(&f.once, "once", false, "look once, print what was seen, and tell nobody")
 	cmd.Flags().StringVar(&f.election.Group, "election-group", "", "with replicas: group that decides which one tells the targets")
 	cmd.Flags().StringVar(&f.election.Topic, "election-topic", "", "with replicas: topic whose partition 0 the one that tells holds, like tenantlane.routing")
-	cmd.Flags().StringVar(&f.record, "record", "", "file to which each sample is appended, for `lagwatch replay`")
+	cmd.Flags().StringVar(&f.record, "record", "", "`file` to which each sample is appended, for lagwatch replay")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "address for the page, /metrics and health; without a host it is loopback (default: none)")
 	service(cmd)
 	cmd.AddCommand(newLagwatchReplayCommand(e), newLagwatchExplainCommand(e), newLagwatchCheckCommand(e), newLagwatchTestPageCommand(e))
@@ -181,12 +181,18 @@ func (e *env) lagwatchOnce(ctx context.Context, f *lagwatchFlags) (err error) {
 	return nil
 }
 
-// blindness is the first thing that could not be asked.
+// blindness is a group that is not there, or the first thing that could not be
+// asked.
 func blindness(seen *lagwatch.Evaluation) string {
+	for i := range seen.Groups {
+		if g := &seen.Groups[i]; g.State == "Dead" {
+			return fmt.Sprintf("group %q does not exist", g.Group)
+		}
+	}
 	if len(seen.Errors) > 0 {
 		return seen.Errors[0]
 	}
-	return fmt.Sprintf("%d partitions are unknown, or a group does not exist", seen.Unknown)
+	return fmt.Sprintf("%d partitions are unknown", seen.Unknown)
 }
 
 func (e *env) printEvaluation(f *lagwatchFlags, seen *lagwatch.Evaluation) error {

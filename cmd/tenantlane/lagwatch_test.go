@@ -117,6 +117,13 @@ func TestLagwatchOnceWithoutABrokerIsBlind(t *testing.T) {
 	}
 }
 
+func TestLagwatchOnceNamesAGroupThatDoesNotExist(t *testing.T) {
+	r := runArgs(t, "lagwatch", "--once", "--brokers", startBroker(t), "--group", "billign")
+	if r.code != exitKafka || !strings.Contains(r.stderr, `group "billign" does not exist`) || strings.Contains(r.stdout, "0 partitions") {
+		t.Errorf("exit %d, stdout %q, stderr %q", r.code, r.stdout, r.stderr)
+	}
+}
+
 func TestLagwatchRecordReplayExplain(t *testing.T) {
 	brokers := startBroker(t)
 	lateImport(t, brokers, 5000)

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,7 +40,7 @@ type populationFlags struct {
 
 // register adds the flags; name is the one of the file.
 func (p *populationFlags) register(flags *pflag.FlagSet, name string) {
-	flags.StringVar(&p.file, name, "", "file of `tenant<TAB>volume` or of one tenant per line, - for stdin")
+	flags.StringVar(&p.file, name, "", "`file` of tenant<TAB>volume lines or of one tenant per line, - for stdin")
 	flags.StringVar(&p.fromTopic, "from-topic", "", "instead of a file: sample this topic while records arrive")
 	flags.DurationVar(&p.during, "for", 30*time.Second, "how long --from-topic samples")
 	p.tenants.register(flags)
@@ -82,7 +83,25 @@ func (p *populationFlags) load(ctx context.Context, e *env, rule routing.TenantR
 	if err != nil {
 		return nil, usagef("volumes %s: %w", p.file, err)
 	}
+	if withoutTabs(volumes) {
+		e.note("%s: a volume comes after a tab, and no line has one: %q is taken for a tenant's name", p.name(), volumes[0].Tenant)
+	}
 	return volumes, nil
+}
+
+// withoutTabs tells whether each tenant looks like a name and its volume, with
+// something else than a tab between them.
+func withoutTabs(volumes []plan.Volume) bool {
+	for _, v := range volumes {
+		i := strings.LastIndexAny(v.Tenant, " ,;")
+		if i < 0 {
+			return false
+		}
+		if _, err := strconv.ParseFloat(v.Tenant[i+1:], 64); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // sampledTenants is how many tenants a sample tells apart.

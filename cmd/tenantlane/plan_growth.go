@@ -96,7 +96,7 @@ func (f *growthFlags) run(cmd *cobra.Command, e *env, drawn pictureFlags, asJSON
 	if asJSON {
 		return e.printJSON(growthAnswer(r))
 	}
-	return e.printf("\n%d slot moves: `--format json` lists them, `tenantlane move run --plan` carries them out\n", len(r.Balance.Moves))
+	return e.printf("\n%d slot moves: `--format json` lists them, `tenantlane table set TOPIC --slot N --partitions P` makes each\n", len(r.Balance.Moves))
 }
 
 // start fills in what the table says.

@@ -290,6 +290,23 @@ func TestPlanRefuses(t *testing.T) {
 	}
 }
 
+// A file with blanks for tabs would plan for tenants that nobody has.
+func TestPlanSaysWhenNoVolumeFollowsATab(t *testing.T) {
+	for content, said := range map[string]bool{
+		"acme 3\nglobex 4\n":  true,
+		"acme,3\nglobex,4\n":  true,
+		"acme 3\nglobex\n":    false,
+		"acme 3\t2\nglobex\n": false,
+		"acme corp\t3\n":      false,
+	} {
+		r := runArgs(t, "plan", "whales", "--partitions", "2", "--volumes", tempFile(t, "volumes.tsv", content))
+		r.wantDone(t)
+		if strings.Contains(r.stderr, "after a tab") != said {
+			t.Errorf("%q: stderr %q", content, r.stderr)
+		}
+	}
+}
+
 func TestPlanEndsWhenItIsInterruptedAtStdin(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	in, feed := io.Pipe()

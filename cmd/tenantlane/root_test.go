@@ -27,7 +27,7 @@ func TestUsageErrorsAreOneLineAndExit2(t *testing.T) {
 		{[]string{"version", "extra"}, []string{"extra"}},
 		{[]string{"version", "--format", "xml"}, []string{"--format", "text", "json"}},
 		{[]string{"completion", "tcsh"}, []string{"tcsh"}},
-		{[]string{"completion"}, []string{"accepts 1 arg"}},
+		{[]string{"completion"}, []string{"accepts 1 arg", "usage: tenantlane completion bash|zsh|"}},
 		{[]string{"config", "print", "--sasl-password", "x"}, []string{"visible", "TENANTLANE_SASL_PASSWORD", "--sasl-password-file"}},
 		{[]string{"config", "print", "--", "nope"}, []string{"nope"}},
 		{[]string{"config", "print", "--", "version", "--nope"}, []string{"--nope"}},

@@ -36,5 +36,8 @@ func helpHint(cmd *cobra.Command, started bool, code int) string {
 	if code != exitUsage || started {
 		return ""
 	}
+	if cmd.Args != nil && cmd.ValidateArgs(cmd.Flags().Args()) != nil {
+		return fmt.Sprintf("; usage: %s; see `%s --help`", cmd.UseLine(), cmd.CommandPath())
+	}
 	return fmt.Sprintf("; see `%s --help`", cmd.CommandPath())
 }

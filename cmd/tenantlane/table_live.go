@@ -20,6 +20,7 @@ import (
 type liveLook struct {
 	client *kgo.Client // nil without brokers
 	unsafe bool
+	table  string // how a person names the table on a command line
 	looked []looked
 }
 
@@ -37,7 +38,7 @@ func (c *changeFlags) newLook(ctx context.Context) (*liveLook, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &liveLook{client: client}, nil
+	return &liveLook{client: client, table: c.table.flags()}, nil
 }
 
 func (l *liveLook) close() {
@@ -89,7 +90,7 @@ func (l *liveLook) topic(ctx context.Context, before, after *routing.Topic) erro
 	return answerNo("%w", &liveError{
 		what: fmt.Sprintf("tenant %q is live: %s its record at offset %d of partition %d of topic %q",
 			picture.Tenant(string(r.Tenant)), waitsFor(r), r.Offset, r.Partition, before.Name()),
-		advice: fmt.Sprintf("move it with `%s`, or give --unsafe to break its order", moveCommand(after, r.Tenant)),
+		advice: fmt.Sprintf("move it with `%s`, or give --unsafe to break its order", moveCommand(after, r.Tenant)+" "+l.table),
 	})
 }
 

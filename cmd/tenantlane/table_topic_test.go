@@ -62,7 +62,7 @@ func TestTableInATopicRefusesToRerouteALiveTenant(t *testing.T) {
 	produceKeys(t, manual, "acme") // to partition 0
 	commitAt(t, manual, "billing", 0, 0)
 	runArgs(t, inTopic(brokers, "table", "set", "orders", "acme", "--partitions", "3")...).
-		wantError(t, exitNo, `tenant "acme" is live`, "tenantlane move start acme")
+		wantError(t, exitNo, `tenant "acme" is live`, "tenantlane move start acme", "--table-topic tenantlane.routing`")
 	runArgs(t, inTopic(brokers, "tenant", "forget", "acme", "--unsafe")...).wantDone(t)
 	if got := one[placementJSON](t, inTopic(brokers, "table", "get", "orders", "acme")...); !got.FollowSlot {
 		t.Errorf("acme is placed %+v", got)

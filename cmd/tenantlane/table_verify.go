@@ -38,7 +38,9 @@ func newTableVerifyCommand(e *env) *cobra.Command {
 		Use:   "verify",
 		Short: "Whether a topic's records lie where the table says",
 		Long: "Reads the tail of each partition and compares where each record with a tenant lies with where the\n" +
-			"table sends it. Exit code 1 if any differs, or if there is none to compare.",
+			"table sends it. Exit code 1 if any differs, or if there is none to compare. A record that nobody stamped\n" +
+			"(its client has no partitioner.Producer) is compared with the present table, however old it is: what\n" +
+			"was written before its tenant was placed differs for as long as the topic holds it.",
 		Example: "  tenantlane table verify --topic orders --table routing.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

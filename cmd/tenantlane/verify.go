@@ -43,9 +43,9 @@ func newVerifyCommand(e *env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return e.verify(cmd.Context(), &f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.topic, "topic", "", "topic that was produced to")
-	flags.StringArrayVar(&f.workers, "log", nil, "log of a worker (`worker --log-file`); repeatable")
-	flags.StringArrayVar(&f.produced, "produced", nil, "log of a load generator (`loadgen --log-file`); repeatable (default: read the topic)")
+	flags.StringVar(&f.topic, "topic", "", "topic that was produced to; with --produced nobody checks that the logs are of it")
+	flags.StringArrayVar(&f.workers, "log", nil, "log `file` of a worker (worker --log-file); repeatable")
+	flags.StringArrayVar(&f.produced, "produced", nil, "log `file` of a load generator (loadgen --log-file); repeatable (default: read the topic)")
 	f.kafka.register(flags)
 	f.output.register(flags)
 	f.logs.register(flags, "warn")

@@ -69,7 +69,7 @@ func (f *workerFlags) register(flags *pflag.FlagSet) {
 	f.start = "earliest"
 	flags.Var(choice(&f.start, "earliest", "latest"), "start", "where a group without commits begins: earliest or latest")
 	f.policy.register(flags)
-	flags.StringVar(&f.logFile, "log-file", "", "file to which a line for each handled record and each commit is appended, for `verify`")
+	flags.StringVar(&f.logFile, "log-file", "", "`file` to which a line for each handled record and each commit is appended, for verify")
 	flags.DurationVar(&f.untilIdle, "until-idle", 0, "end with 0 when nothing came for that long (default: run until stopped)")
 	flags.DurationVar(&f.stats, "stats-interval", 5*time.Second, "time between stats lines")
 	flags.StringVar(&f.listen, "listen", "", "address for /metrics and /-/healthy; without a host it is loopback (default: none)")

@@ -96,7 +96,7 @@ func (t *Topic) checkTopic(ctx context.Context, own ownTopic, how scrutiny) erro
 	switch {
 	case errors.Is(err, ErrTopicMissing):
 		return topicError(own.name, ErrTopicMissing, fmt.Sprintf(
-			"create it with 1 partition and cleanup.policy=%s, or let the store create it", own.policy))
+			"create it with 1 partition and cleanup.policy=%s", own.policy))
 	case err != nil:
 		return topicError(own.name, err, "")
 	case partitions != 1:
