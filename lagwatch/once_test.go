@@ -66,6 +66,26 @@ func TestOnceDoesNotTakeABoundForAnAge(t *testing.T) {
 	}
 }
 
+// A burst right after a quiet minute was not there a minute ago, and is not a
+// minute old for that.
+func TestOnceDoesNotTakeABurstForALateOne(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	for p := range int32(4) {
+		c.produce(p, "ordinary", 100, 10*time.Minute)
+	}
+	c.produce(2, "importer", 5000, 3*time.Second)
+	c.commit("billing", 100, 100, 100, 100)
+	e := c.once(nil)
+	p := pool(t, e, "billing", lag.SharedPool)
+	if hot := p.Partitions[2]; hot.Lag != 5000 || hot.Delay > 10*time.Second || !hot.DelayBound {
+		t.Error(asJSON(t, hot))
+	}
+	if e.Fires() {
+		t.Error(asJSON(t, p.Firing))
+	}
+}
+
 // A pool that is late as a whole has its worst partition somewhere too.
 func TestTextShowsTheWorstPartitionOfAPoolThatIsBehind(t *testing.T) {
 	t.Parallel()

@@ -79,7 +79,7 @@ func (h *History) thin(now int64) {
 
 // longGap is the time between two points above which nothing is read out of
 // what lies between them, unless it is small beside the age of both.
-const longGap = time.Minute
+const longGap = 30 * time.Second
 
 // Delay is the age at the given time of the record at offset: 0 when the end
 // has not passed it; interpolated between the two points around it; and only a
