@@ -12,12 +12,23 @@ import (
 	"github.com/tenantlane/tenantlane/partitioner/routing"
 )
 
+// pause does under the lock what the runtime does there.
+func (b *bench) pause(tenant string, note pauseNote) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pauseTenant([]byte(tenant), note)
+}
+
+func (b *bench) isPaused(tenant string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.paused([]byte(tenant))
+}
+
 func TestAPausedTenantWaitsAndOthersDoNot(t *testing.T) {
 	s := &script{}
 	inBubble(t, Config{}, s.handle, func(b *bench) {
-		b.mu.Lock()
-		b.pauseTenant([]byte("a"), pauseNote{Act: Act{Actor: "me", Reason: "import"}, at: time.Now()})
-		b.mu.Unlock()
+		b.pause("a", pauseNote{Act: Act{Actor: "me", Reason: "import"}, at: time.Now()})
 		p := b.admitted(0, "a:1 b:1 a:2 b:2")
 		time.Sleep(time.Hour)
 		if got := s.all(); got != "b:1 b:2" {
@@ -108,7 +119,7 @@ func TestARecordInHandOrInNoTroubleIsNotSkipped(t *testing.T) {
 		if _, _, err := b.skipRecord([]byte("a"), Place{"orders", 0, 1}); !errors.Is(err, ErrNotInTrouble) {
 			t.Errorf("skipping what only waits: %v", err)
 		}
-		b.pauseTenant([]byte("a"), pauseNote{})
+		b.pause("a", pauseNote{})
 		if _, _, err := b.skipRecord([]byte("a"), Place{"orders", 0, 1}); err != nil {
 			t.Errorf("skipping the first record of a paused tenant: %v", err)
 		}
@@ -145,13 +156,13 @@ func TestAPauseSurvivesNoReassignment(t *testing.T) {
 	s := &script{}
 	inBubble(t, Config{}, s.handle, func(b *bench) {
 		for _, tenant := range []string{"one", "both", "none"} {
-			b.pauseTenant([]byte(tenant), pauseNote{at: time.Now()})
+			b.pause(tenant, pauseNote{at: time.Now()})
 		}
 		p := b.admitted(0, "one:1 both:1")
 		b.admitted(1, "both:2")
 		b.close([]*partition{p})
 		for tenant, want := range map[string]bool{"one": false, "both": true, "none": true} {
-			if got := b.paused([]byte(tenant)); got != want {
+			if got := b.isPaused(tenant); got != want {
 				t.Errorf("%s paused: %v after its partition went, want %v", tenant, got, want)
 			}
 		}
