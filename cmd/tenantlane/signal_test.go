@@ -186,7 +186,7 @@ func TestTheFirstSignalsEchoIsNoSecondOne(t *testing.T) {
 				var watcher sync.WaitGroup
 				watcher.Go(func() { is = second(signals, syscall.SIGTERM, done) })
 				synctest.Wait()
-				time.Sleep(c.after) // virtual
+				time.Sleep(c.after) //nolint:forbidigo // virtual
 				signals <- c.signal
 				synctest.Wait()
 				close(done)
