@@ -54,24 +54,24 @@ func newLanesListCommand(e *env) *cobra.Command {
 func (f *lanesFlags) rows(ctx context.Context, names []string, filter consumer.TenantFilter) (rows []laneRow, err error) {
 	tenants := make([][]byte, 0, len(names))
 	for _, given := range names {
-		name, err := f.hex.tenant(given)
-		if err != nil {
-			return nil, err
+		name, wrong := f.hex.tenant(given)
+		if wrong != nil {
+			return nil, wrong
 		}
 		tenants = append(tenants, name)
 	}
 	err = f.ask(ctx, func(worker string, c *admin.Client) error {
-		list, err := c.Tenants(ctx, filter)
+		list, failed := c.Tenants(ctx, filter)
 		if len(tenants) > 0 {
 			list = list[:0]
 		}
-		for i := 0; i < len(tenants) && err == nil; i++ {
+		for i := 0; i < len(tenants) && failed == nil; i++ {
 			var one admin.Tenant
-			one, err = c.Tenant(ctx, tenants[i])
+			one, failed = c.Tenant(ctx, tenants[i])
 			list = append(list, one)
 		}
-		if err != nil {
-			return err
+		if failed != nil {
+			return failed
 		}
 		for _, t := range list {
 			rows = append(rows, laneRow{worker, t})
@@ -143,5 +143,5 @@ func seconds(s *float64) string {
 	if s == nil {
 		return "-"
 	}
-	return (time.Duration(*s * float64(time.Second))).Round(100 * time.Millisecond).String()
+	return time.Duration(*s * float64(time.Second)).Round(100 * time.Millisecond).String()
 }
