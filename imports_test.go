@@ -47,6 +47,7 @@ var shells = map[string][]string{
 	"lagwatch":                     {"partitioner", "partitioner/store", "lagwatch/notify", "internal/sample"},
 	"lagwatch/notify":              nil,
 	"internal/sample":              nil,
+	"internal/dlq":                 {"consumer", "partitioner", "internal/sample"},
 	"internal/embedded":            nil,
 	"internal/load":                {"partitioner", "partitioner/store", "internal/sample"},
 	"internal/testkit":             {"internal/embedded"},

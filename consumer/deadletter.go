@@ -58,3 +58,10 @@ func cut(s string, n int) string {
 	}
 	return s[:n]
 }
+
+// likeOrigin puts a letter into the partition with the number that its record
+// had, modulo the partitions there are: so a lane's letters lie in one
+// partition, in the lane's order, and can be replayed in it.
+func likeOrigin(string) func(*kgo.Record, int) int {
+	return func(letter *kgo.Record, n int) int { return int(letter.Partition) % n }
+}

@@ -130,6 +130,7 @@ func (rt *Runtime) clientOpts() []kgo.Opt {
 		kgo.ConsumeTopics(rt.cfg.Topics...),
 		kgo.RebalanceTimeout(rt.cfg.RebalanceTimeout),
 		kgo.DisableAutoCommit(),
+		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(likeOrigin)),
 		// Without them a transaction's markers at the end of a partition
 		// leave a lag that never goes.
 		kgo.KeepControlRecords(),

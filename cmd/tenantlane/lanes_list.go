@@ -61,24 +61,28 @@ func (f *lanesFlags) rows(ctx context.Context, names []string, filter consumer.T
 		tenants = append(tenants, name)
 	}
 	err = f.ask(ctx, func(worker string, c *admin.Client) error {
-		list, failed := c.Tenants(ctx, filter)
-		if len(tenants) > 0 {
-			list = list[:0]
-		}
-		for i := 0; i < len(tenants) && failed == nil; i++ {
-			var one admin.Tenant
-			one, failed = c.Tenant(ctx, tenants[i])
-			list = append(list, one)
-		}
-		if failed != nil {
-			return failed
-		}
+		list, failed := look(ctx, c, tenants, filter)
 		for _, t := range list {
 			rows = append(rows, laneRow{worker, t})
 		}
-		return nil
+		return failed
 	})
 	return rows, err
+}
+
+// look asks one worker.
+func look(ctx context.Context, c *admin.Client, tenants [][]byte, filter consumer.TenantFilter) (list []admin.Tenant, err error) {
+	if len(tenants) == 0 {
+		return c.Tenants(ctx, filter)
+	}
+	for _, name := range tenants {
+		one, err := c.Tenant(ctx, name)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, one)
+	}
+	return list, nil
 }
 
 func (e *env) printLanes(f *lanesFlags, rows []laneRow) error {

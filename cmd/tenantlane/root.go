@@ -20,6 +20,7 @@ func newRootCommand(e *env) *cobra.Command {
 		newLoadgenCommand(e),
 		newWorkerCommand(e),
 		newLanesCommand(e),
+		newDLQCommand(e),
 		newVerifyCommand(e),
 		newBenchCommand(e),
 		newLagwatchCommand(e),
