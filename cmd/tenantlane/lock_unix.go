@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// lockFile makes sure that no other process writes the file. The lock ends
-// with the process.
+// lockFile makes sure that no other process writes the file, or answers
+// errFileLocked. The lock ends with the process.
 func lockFile(file *os.File) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return errors.New("another process is writing it; give each worker its own")
+		return errFileLocked
 	}
 	return err
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tenantlane/tenantlane/internal/check"
 	"github.com/tenantlane/tenantlane/internal/deliver"
@@ -111,13 +113,15 @@ func TestVerifySaysNo(t *testing.T) {
 
 func TestAWorkersLogIsItsOwnAndMended(t *testing.T) {
 	path := tempFile(t, "b.log", `{"torn`)
-	out, closeLog, err := openWorkerLog(path)
+	out, closeLog, err := openWorkerLog(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := openWorkerLog(path); err == nil || !strings.Contains(err.Error(), "another process") {
-		t.Errorf("error %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		if _, _, err := openWorkerLog(t.Context(), path); err == nil || !strings.Contains(err.Error(), "another process") {
+			t.Errorf("error %v", err)
+		}
+	})
 	if _, err := out.Write([]byte("whole\n")); err != nil {
 		t.Error(err)
 	}
@@ -127,9 +131,33 @@ func TestAWorkersLogIsItsOwnAndMended(t *testing.T) {
 	if content, err := os.ReadFile(path); string(content) != "{\"torn\nwhole\n" || err != nil {
 		t.Errorf("%q, %v", content, err)
 	}
-	if _, _, err := openWorkerLog(t.TempDir()); err == nil || !strings.Contains(err.Error(), "--log-file") {
+	if _, _, err := openWorkerLog(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "--log-file") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// A worker that is started right after its forerunner was killed finds the log
+// still locked.
+func TestAWorkersLogIsWaitedForWhileItsForerunnerEnds(t *testing.T) {
+	path := tempFile(t, "b.log", "")
+	_, closeFirst, err := openWorkerLog(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		time.AfterFunc(2*time.Second, func() {
+			if err := closeFirst(); err != nil {
+				t.Error(err)
+			}
+		})
+		_, closeSecond, err := openWorkerLog(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := closeSecond(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestALogThatCannotBeOpenedStopsBeforeAnythingHappens(t *testing.T) {

@@ -1,15 +1,25 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
+	"time"
 )
+
+// errFileLocked is a log that has a writer.
+var errFileLocked = errors.New("another process is writing it; give each worker its own")
+
+// lockPatience is how long a log may still have a writer: a worker that was
+// killed holds its lock until the system has taken the process down, which on a
+// busy machine is after its successor has started.
+const lockPatience = 5 * time.Second
 
 // openWorkerLog opens the log of one worker for appending, and ends a line
 // that a killed worker left torn. Two workers cannot share one: their lines
 // could not be told apart.
-func openWorkerLog(path string) (io.Writer, func() error, error) {
+func openWorkerLog(ctx context.Context, path string) (io.Writer, func() error, error) {
 	if path == "" {
 		return nil, func() error { return nil }, nil
 	}
@@ -17,7 +27,7 @@ func openWorkerLog(path string) (io.Writer, func() error, error) {
 	if err != nil {
 		return nil, nil, usagef("--log-file: %w", err)
 	}
-	err = lockFile(file)
+	err = lockInTime(ctx, file)
 	if err == nil {
 		err = endLine(file)
 	}
@@ -25,6 +35,19 @@ func openWorkerLog(path string) (io.Writer, func() error, error) {
 		return nil, nil, usagef("--log-file %s: %w", path, errors.Join(err, file.Close()))
 	}
 	return file, file.Close, nil
+}
+
+// lockInTime waits for a writer that is on its way out.
+func lockInTime(ctx context.Context, file *os.File) error {
+	for end := time.Now().Add(lockPatience); ; {
+		err := lockFile(file)
+		if !errors.Is(err, errFileLocked) || time.Now().After(end) {
+			return err
+		}
+		if err := wait(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // endLine appends a newline to a file that does not end in one.

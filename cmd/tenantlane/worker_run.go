@@ -40,7 +40,7 @@ func (e *env) work(ctx context.Context, f *workerFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeTable()) }()
-	out, closeLog, err := openWorkerLog(f.logFile)
+	out, closeLog, err := openWorkerLog(ctx, f.logFile)
 	if err != nil {
 		return err
 	}
