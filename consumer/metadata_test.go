@@ -91,7 +91,8 @@ func TestIgnoredMetadataCostsRepeatsAndNoLoss(t *testing.T) {
 		}, 5},
 		{"damaged text", offset.Corrupt, func(t *testing.T, c *cluster, _ *consumer.Config) {
 			text := []byte(c.metadata())
-			text[len(text)/2] ^= 1
+			mid := &text[len(text)/2]
+			*mid = map[bool]byte{true: 'B', false: 'A'}[*mid == 'A'] // still base64, or it is foreign text
 			c.commit(t, 0, string(text))
 		}, 0},
 		{"lane keys formed otherwise", offset.Fingerprint, func(_ *testing.T, _ *cluster, cfg *consumer.Config) {
