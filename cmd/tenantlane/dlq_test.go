@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -108,7 +109,7 @@ func TestLettersOfAMovedTenantAreLeft(t *testing.T) {
 	row := rows[0]
 	elsewhere := (row.Origin.Partition + 1) % 8
 	table := tempFile(t, "routing.yaml", "version: 1\nrevision: 1\ntopics:\n  orders:\n    partitions: 8\n    placements:\n      "+
-		row.Tenant+": {partitions: ["+itoa(int64(elsewhere))+"]}\n")
+		strconv.Quote(row.Tenant)+": {partitions: ["+itoa(int64(elsewhere))+"]}\n")
 	got := decode[replayJSON](t, runArgs(t, "dlq", "replay", row.Tenant, "--topic", "orders", "--brokers", brokers, "--table", table, "--format", "json"))
 	if got.Replayed != 0 || got.Moved == 0 {
 		t.Errorf("%+v", got)
