@@ -186,6 +186,8 @@ func FuzzLine(f *testing.F) {
 	f.Add(AppendCommit(nil, []Commit{{1, 2}}, noon))
 	f.Add(AppendAssigned(nil, 1, 2, noon))
 	f.Add([]byte(`{"producer":"","tenant":"","sequence":18446744073709551615,"partition":2147483647,"offset":9223372036854775807,"attempt":2147483648,"time":"2026-05-04T12:00:00+02:00"}`))
+	f.Add([]byte(`{"producer":"","tenant":"","sequence":0,"partition":0,"offset":0,"attempt":0,"time":"0000-01-01T00:00:00+01:00"}`))
+	f.Add([]byte(`{"producer":"","tenant":"","sequence":0,"partition":0,"offset":0,"attempt":0,"time":"9999-12-31T23:00:00-05:00"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		text = bytes.TrimSuffix(text, []byte("\n"))
 		p := parser{names: map[string]string{}}

@@ -83,7 +83,17 @@ func (p *parser) slow(line []byte) (Line, error) {
 	if s.Time != nil {
 		l.Time = *s.Time
 	}
+	if err == nil && !writable(l.Time) {
+		err = fmt.Errorf(`"time" %v is outside of the years 0 to 9999 in UTC`, l.Time)
+	}
 	return l, err
+}
+
+// writable says that a time can be written as a log line has it, in UTC: at the
+// ends of what RFC 3339 can say, one with a zone cannot.
+func writable(t time.Time) bool {
+	year := t.UTC().Year()
+	return year >= 0 && year <= 9999
 }
 
 func (p *parser) slowCommits(commits []slowCommit) error {
@@ -160,7 +170,7 @@ func (p *parser) fast(line []byte) (l Line, ok bool) {
 	if !c.OK || string(c.Rest) != "}" || partition > math.MaxInt32 || offset > math.MaxInt64 {
 		return Line{}, false
 	}
-	if l.Time.UnmarshalText(stamp) != nil {
+	if l.Time.UnmarshalText(stamp) != nil || !writable(l.Time) {
 		return Line{}, false
 	}
 	l.Partition, l.Offset = int32(partition), int64(offset)
