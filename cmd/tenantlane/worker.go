@@ -21,6 +21,8 @@ type workerFlags struct {
 	admin  workerAdmin
 
 	topic, group string
+	instance     string
+	assignor     bool
 	start        string
 	concurrency  int
 
@@ -64,6 +66,8 @@ func newWorkerCommand(e *env) *cobra.Command {
 func (f *workerFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.topic, "topic", "", "topic to consume")
 	flags.StringVar(&f.group, "group", "", "consumer group to join")
+	flags.StringVar(&f.instance, "instance-id", "", "static member of the group: a restart within --session-timeout moves no partitions; each worker needs its own")
+	flags.BoolVar(&f.assignor, "server-assignor", false, "let brokers assign partitions (KIP-848), where they are Kafka 4.0 or newer; 4.3 is advised")
 	f.target.register(flags)
 	flags.IntVar(&f.concurrency, "concurrency", 16, "records handled at once, each of another tenant")
 	f.start = "earliest"
