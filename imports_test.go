@@ -48,6 +48,7 @@ var shells = map[string][]string{
 	"lagwatch/notify":              nil,
 	"internal/sample":              nil,
 	"internal/dlq":                 {"consumer", "partitioner", "internal/sample"},
+	"internal/stale":               {"consumer", "partitioner", "partitioner/store", "internal/sample"},
 	"internal/embedded":            nil,
 	"internal/load":                {"partitioner", "partitioner/store", "internal/sample"},
 	"internal/testkit":             {"internal/embedded"},
