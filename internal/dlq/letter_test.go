@@ -2,14 +2,11 @@ package dlq
 
 import (
 	"bytes"
-	"math"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
 	"github.com/tenantlane/tenantlane/consumer"
 )
@@ -92,63 +89,13 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Marks are held to a set.
-func TestMarksAreASetOfOffsets(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		twin := map[int64]bool{}
-		var m Marks
-		for range rapid.IntRange(0, 5).Draw(t, "marks") {
-			offsets := rapid.SliceOfNDistinct(rapid.Int64Range(0, 60), 1, 20, rapid.ID[int64]).Draw(t, "offsets")
-			slices.Sort(offsets)
-			spans, is, err := markOf(mark("orders.tl-dlq", 0, offsets))
-			if err != nil || !is {
-				t.Fatalf("%v, %v", is, err)
-			}
-			m.add(spans)
-			for _, o := range offsets {
-				twin[o] = true
-			}
-		}
-		m.tidy()
-		for o := range int64(62) {
-			if m.Has(o) != twin[o] {
-				t.Fatalf("offset %d: %v, want %v (%v)", o, m.Has(o), twin[o], m.spans)
-			}
-		}
-	})
-}
-
-func FuzzParseSpans(f *testing.F) {
-	for _, text := range []string{"7", "7,9-12", "0-1", "", "1,2", "9-7", "01", "-5", "1-1", "+1"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		spans, err := parseSpans(text)
-		if err != nil {
-			return
-		}
-		var offsets []int64
-		for _, s := range spans {
-			if s.to-s.from > 1000 || s.to == math.MaxInt64 {
-				return
-			}
-			for o := s.from; o <= s.to; o++ {
-				offsets = append(offsets, o)
-			}
-		}
-		if back := formatSpans(offsets); back != text {
-			t.Errorf("%q is read, and written %q", text, back)
-		}
-	})
-}
-
 func TestALetterIsNoMark(t *testing.T) {
 	for _, r := range []*kgo.Record{
 		{Key: []byte("k"), Headers: headers(HeaderReplayed, "1")},
 		{Value: []byte("v"), Headers: headers(HeaderReplayed, "1")},
 		{Headers: round("1", "x")},
 	} {
-		if _, is, _ := markOf(r); is {
+		if _, is := markOf(r); is {
 			t.Errorf("%+v is taken for a mark", r)
 		}
 	}

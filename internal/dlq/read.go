@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tenantlane/tenantlane/internal/marks"
 	"github.com/tenantlane/tenantlane/internal/sample"
 	"github.com/tenantlane/tenantlane/partitioner"
 	"github.com/tenantlane/tenantlane/partitioner/routing"
@@ -70,22 +71,22 @@ func open(ctx context.Context, client *kgo.Client, topic string) (*box, error) {
 }
 
 // marks reads which letters of a partition were replayed.
-func (b *box) marks(ctx context.Context, of sample.Span) (*Marks, error) {
-	var m Marks
+func (b *box) marks(ctx context.Context, of sample.Span) (*marks.Set, error) {
+	var m marks.Set
 	var failed error
 	err := b.reader.Range(ctx, b.topic, of, func(r *kgo.Record) bool {
-		spans, is, err := markOf(r)
-		if is && err != nil {
-			failed = fmt.Errorf("topic %s partition %d offset %d: a mark that cannot be read: %w", b.topic, r.Partition, r.Offset, err)
-			return false
+		offsets, is := markOf(r)
+		if !is {
+			return true
 		}
-		m.add(spans)
-		return true
+		if err := m.Add(offsets); err != nil {
+			failed = fmt.Errorf("topic %s partition %d offset %d: a mark that cannot be read: %w", b.topic, r.Partition, r.Offset, err)
+		}
+		return failed == nil
 	})
 	if err == nil {
 		err = failed
 	}
-	m.tidy()
 	return &m, err
 }
 
@@ -94,7 +95,7 @@ func (b *box) marks(ctx context.Context, of sample.Span) (*Marks, error) {
 func (b *box) letters(ctx context.Context, of sample.Span, visit func(Letter) error) (foreign int, err error) {
 	var failed error
 	err = b.reader.Range(ctx, b.topic, of, func(r *kgo.Record) bool {
-		if _, is, _ := markOf(r); is || r.Attrs.IsControl() {
+		if _, is := markOf(r); is || r.Attrs.IsControl() {
 			return true
 		}
 		l, wrong := Parse(r)
@@ -127,7 +128,7 @@ func List(ctx context.Context, client *kgo.Client, topic string, s Selection, vi
 		return 0, err
 	}
 	for _, of := range b.spans {
-		marks, err := b.marks(ctx, of)
+		replayed, err := b.marks(ctx, of)
 		if err != nil {
 			return foreign, err
 		}
@@ -135,7 +136,7 @@ func List(ctx context.Context, client *kgo.Client, topic string, s Selection, vi
 			if !s.wants(&l) {
 				return nil
 			}
-			return visit(Listed{Letter: l, Tenant: s.TenantOf(&l), Replayed: marks.Has(l.Offset)})
+			return visit(Listed{Letter: l, Tenant: s.TenantOf(&l), Replayed: replayed.Has(l.Offset)})
 		})
 		foreign += n
 		if err != nil {

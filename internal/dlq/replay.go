@@ -110,13 +110,13 @@ type source struct {
 
 // partition replays one partition of the dead-letter topic.
 func (r *replay) partition(ctx context.Context, b *box, of sample.Span) (err error) {
-	marks, err := b.marks(ctx, of)
+	replayed, err := b.marks(ctx, of)
 	if err != nil {
 		return err
 	}
 	r.partitionID, r.wave, r.done = of.Partition, r.wave[:0], r.done[:0]
 	r.inWave, r.refused, r.seen = map[string]struct{}{}, map[string]struct{}{}, map[source]struct{}{}
-	foreign, err := b.letters(ctx, of, func(l Letter) error { return r.visit(ctx, l, marks.Has(l.Offset)) })
+	foreign, err := b.letters(ctx, of, func(l Letter) error { return r.visit(ctx, l, replayed.Has(l.Offset)) })
 	r.report.Foreign += foreign
 	if err == nil || errors.Is(err, errLimit) {
 		err = errors.Join(err, r.flush(ctx))
