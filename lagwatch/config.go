@@ -53,6 +53,10 @@ type Config struct {
 	// HeartbeatURL is posted to after an evaluation that saw everything, once a
 	// minute: a dead man's switch that notices silence. Empty: none.
 	HeartbeatURL notify.Secret
+	// CommandFlags are what a command on a page needs to reach this cluster and
+	// its table, like "--table-topic", "tenantlane.routing"; default: none. They
+	// leave the process: no secrets.
+	CommandFlags []string
 	// RunbookURL is put before an alert's name to make its runbook link;
 	// default: the project's docs.
 	RunbookURL string

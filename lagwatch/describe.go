@@ -17,15 +17,16 @@ func (e *engine) evaluate(s *Snapshot) *Evaluation {
 		out.Skipped = []string{"for", "drain_ok", "recovering"}
 	}
 	live := map[string]bool{}
+	wide := e.wideAlerts()
 	for _, key := range e.order {
-		e.evaluatePair(out, s, key, live)
+		e.evaluatePair(out, s, key, wide, live)
 	}
 	maps.DeleteFunc(e.named, func(id string, _ attribution) bool { return !live[id] })
 	maps.DeleteFunc(e.producers, func(id, _ string) bool { return !live[id] })
 	return out
 }
 
-func (e *engine) evaluatePair(out *Evaluation, s *Snapshot, key pairKey, live map[string]bool) {
+func (e *engine) evaluatePair(out *Evaluation, s *Snapshot, key pairKey, wide map[string]*wideAlert, live map[string]bool) {
 	p := e.pairs[key]
 	g, _ := s.group(key.group)
 	if g == nil {
@@ -41,8 +42,16 @@ func (e *engine) evaluatePair(out *Evaluation, s *Snapshot, key pairKey, live ma
 		out.Unknown += pools[i].Unknown
 		for j := range p.verdict.Alerts {
 			a := &p.verdict.Alerts[j]
-			if a.Pool == pools[i].Name || a.Pool == "" && i == 0 {
+			switch {
+			case a.Pool == pools[i].Name:
 				live[alertID(key, a)] = true
+				e.fire(out, &pool, s, key, a)
+			case a.Pool != "" || i > 0:
+			case ofGroup(a):
+				if w := wide[a.Name+"\x00"+key.group]; w.first == key {
+					e.add(out, &pool, e.groupAlert(s, key, w))
+				}
+			default:
 				e.fire(out, &pool, s, key, a)
 			}
 		}
@@ -214,21 +223,39 @@ func groupSummary(a *notify.Alert) string {
 
 // commands are what to run, the look before the act.
 func (e *engine) commands(key pairKey, ev *lag.Evidence, who attribution) []string {
-	out := []string{fmt.Sprintf("tenantlane lagwatch explain %s %s %d", quote(key.group), quote(key.topic), ev.Partition)}
+	explain := []string{"tenantlane", "lagwatch", "explain", key.group, key.topic, fmt.Sprint(ev.Partition)}
+	if e.cfg.StateFile != "" {
+		explain = append(explain, "--state", e.cfg.StateFile)
+	}
+	out := []string{e.command(explain...)}
 	if who.tenant == "" || e.cfg.HashTenants || e.table == nil {
 		return out
 	}
 	if _, ok := e.table.Topic(key.topic); !ok {
 		return out
 	}
-	tenant, hexFlag := who.tenant, ""
-	if printable(tenant) != tenant {
-		tenant, hexFlag = strings.TrimPrefix(printable(tenant), "0x"), " --hex"
-	}
 	if to, ok := e.quietest(key, ev.Partition); ok {
-		out = append(out, fmt.Sprintf("tenantlane move start %s%s --topic %s --to %d", quote(tenant), hexFlag, quote(key.topic), to))
+		out = append(out, e.command(append(moveStart(who.tenant), "--topic", key.topic, "--to", fmt.Sprint(to))...))
 	}
 	return out
+}
+
+// moveStart begins the command that moves a tenant.
+func moveStart(tenant string) []string {
+	if shown := printable(tenant); shown != tenant {
+		return []string{"tenantlane", "move", "start", strings.TrimPrefix(shown, "0x"), "--hex"}
+	}
+	return []string{"tenantlane", "move", "start", tenant}
+}
+
+// command is a line that can be pasted: words, and the flags that reach this
+// cluster and its table.
+func (e *engine) command(words ...string) string {
+	words = append(words, e.cfg.CommandFlags...)
+	for i, w := range words {
+		words[i] = quote(w)
+	}
+	return strings.Join(words, " ")
 }
 
 // quietest is the known partition with the least lag in the same pool.

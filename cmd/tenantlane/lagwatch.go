@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -122,7 +123,7 @@ func (f *lagwatchFlags) config(ctx context.Context, e *env) (cfg lagwatch.Config
 	cfg = lagwatch.Config{
 		KafkaOpts: opts, Cluster: f.cluster, Groups: f.groups, Topics: f.topics, Rule: &f.rule.Rule,
 		HashTenants: f.hide, Targets: targets, Fallback: fallback, HeartbeatURL: heartbeat, RunbookURL: f.targets.runbooks,
-		SampleTimeout: f.timeout, Listen: f.listen, StateFile: f.state, Logger: log,
+		CommandFlags: f.commandFlags(), SampleTimeout: f.timeout, Listen: f.listen, StateFile: f.state, Logger: log,
 	}
 	if f.rules != "" {
 		text, err := os.ReadFile(f.rules)
@@ -141,6 +142,21 @@ func (f *lagwatchFlags) config(ctx context.Context, e *env) (cfg lagwatch.Config
 		cfg.Table, done = table, table.Close
 	}
 	return cfg, done, nil
+}
+
+// commandFlags are what a command on a page needs beside its own words.
+// Whoever needs TLS or SASL has them in the environment: pages leave.
+func (f *lagwatchFlags) commandFlags() (flags []string) {
+	if len(f.kafka.brokers) > 0 {
+		flags = append(flags, "--brokers", strings.Join(f.kafka.brokers, ","))
+	}
+	switch {
+	case f.table.topic != "":
+		flags = append(flags, "--table-topic", f.table.topic)
+	case f.table.file != "":
+		flags = append(flags, "--table", f.table.file)
+	}
+	return flags
 }
 
 // watcher is a watcher that looks once.

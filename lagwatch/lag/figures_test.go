@@ -54,6 +54,10 @@ func rows() []row {
 			flood(w, hot)
 			w.unknown = func(int, int) bool { return w.rng.Float64() < 0.2 }
 		}, func(n int) int { return n / 4 }, true, 30, nil},
+		{"half hot, 20 % unknown", func(w *world, hot int) {
+			flood(w, hot)
+			w.unknown = func(int, int) bool { return w.rng.Float64() < 0.2 }
+		}, half, true, 30, nil},
 		{"one slow consumer", func(w *world, hot int) {
 			w.capacity = func(p, s int) float64 {
 				if p < hot && s >= onset {
@@ -68,14 +72,14 @@ func rows() []row {
 			w.in = func(p, s int) float64 { return in(p, s) * (1 + 0.5*float64(max(s-onset, 0))/3600) }
 		}, one, true, 60, nil},
 		{"nightly batch", nightly, none, false, 240, nil},
-		{"outage of all", func(w *world, _ int) {
-			speed := uneven(w, 250, 400)
-			w.capacity = func(p, s int) float64 {
-				if s >= onset && s < onset+2400 {
-					return 0
-				}
-				return speed[p]
-			}
+		{"nightly batch, 20 % unknown", func(w *world, hot int) {
+			nightly(w, hot)
+			w.unknown = func(int, int) bool { return w.rng.Float64() < 0.2 }
+		}, none, false, 240, nil},
+		{"outage of all", outage, none, false, 120, nil},
+		{"outage of all, 20 % unknown", func(w *world, hot int) {
+			outage(w, hot)
+			w.unknown = func(int, int) bool { return w.rng.Float64() < 0.2 }
 		}, none, false, 120, nil},
 		{"sawtooth", func(w *world, _ int) {
 			w.commitEvery = func(int) int { return 1 }
@@ -108,6 +112,17 @@ func rows() []row {
 			every := uneven(w, 1, 60)
 			w.commitEvery = func(p int) int { return int(every[p]) }
 		}, none, false, 240, nil},
+	}
+}
+
+// outage stops every partition for 40 minutes; they drain at their own speed.
+func outage(w *world, _ int) {
+	speed := uneven(w, 250, 400)
+	w.capacity = func(p, s int) float64 {
+		if s >= onset && s < onset+2400 {
+			return 0
+		}
+		return speed[p]
 	}
 }
 

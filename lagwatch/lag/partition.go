@@ -46,6 +46,7 @@ type partition struct {
 
 	seen      bool
 	seenAt    int64 // of the last known sample
+	peerAt    int64 // of the last sample whose lag and delay are remembered; 0: none
 	committed int64 // last known commit
 	commitAt  int64 // when it last moved, or was first seen
 	pending   int64 // known milliseconds that work has waited for a commit; None: none waits
@@ -90,6 +91,7 @@ func (p *partition) take(s *Sample, now, dt int64, stale time.Duration) {
 		p.seen, p.committed = true, s.Committed
 		return
 	}
+	p.peerAt = now
 	p.takeCommit(s, now, dt)
 	p.track.push(trackPoint{at: now, end: s.End, run: s.First()})
 	p.takeLost(s, now)

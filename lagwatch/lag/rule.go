@@ -65,6 +65,7 @@ const (
 	skewRatio      = 3.0              // largest over median rate of a pool
 	skewAfter      = 10 * time.Minute // how long it must be so
 	skewEvery      = time.Minute      // how often it is computed
+	peerRounds     = 5                // rounds for which an unseen partition stays a peer
 	blindRounds    = 3                // rounds with too many unknown
 	goneRounds     = 3                // rounds in which the coordinator says "no such group"
 	staleAfter     = 30 * time.Minute // evidence from before a blindness

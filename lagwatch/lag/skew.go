@@ -17,7 +17,7 @@ type skew struct {
 // ten minutes has none.
 func (t *Tracker) followSkew(p *pool) {
 	k := &p.skew
-	if len(p.members) < 2 || t.now-k.at < skewEvery.Milliseconds() || p.peers.n < len(p.members)/2+1 {
+	if len(p.members) < 2 || t.now-k.at < skewEvery.Milliseconds() || 2*p.unknown >= len(p.members) {
 		return
 	}
 	dt := min(t.now-k.at, 2*skewEvery.Milliseconds())

@@ -16,6 +16,7 @@ type TrackerState struct {
 	Reset      CondState        `json:"reset,omitzero"`
 	Idle       CondState        `json:"idle,omitzero"`
 	IdleAt     int64            `json:"idle_at,omitempty"`
+	Blind      CondState        `json:"blind,omitzero"`
 	Gone       GoneState        `json:"gone,omitzero"`
 	Pools      []PoolState      `json:"pools,omitempty"`
 	Partitions []PartitionState `json:"partitions"`
@@ -90,6 +91,7 @@ var kindKeys = [kinds]string{
 func (t *Tracker) State() TrackerState {
 	s := TrackerState{
 		At: t.now, TopicID: t.topicID, Stuck: t.rebalanceStuck.state(), Reset: t.reset.state(), Idle: t.idle.state(), IdleAt: t.idleAt,
+		Blind: t.groupBlind.state(),
 		Gone: GoneState{t.gone.state(), t.gone.existed, t.gone.members, t.gone.emptyAt, t.gone.emptyEnd, t.gone.missing},
 	}
 	s.Rebalance, s.RebalanceN = t.rebalanced.state()
@@ -112,6 +114,7 @@ func (t *Tracker) Restore(s TrackerState) {
 	t.now, t.topicID = s.At, s.TopicID
 	t.rebalanceStuck, t.reset = s.Stuck.restore(), s.Reset.restore()
 	t.idle, t.idleAt = s.Idle.restore(), s.IdleAt
+	t.groupBlind.condition = s.Blind.restore()
 	g := s.Gone
 	t.gone = goneState{g.restore(), g.Existed, g.Members, g.EmptyAt, g.EmptyEnd, g.Missing}
 	t.rebalanced.restore(s.Rebalance, s.RebalanceN)

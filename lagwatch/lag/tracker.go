@@ -91,7 +91,7 @@ func (t *Tracker) Observe(r *Round) *Verdict {
 		for _, m := range p.members {
 			t.judge(m, p)
 		}
-		p.behind.step(p.peers.n > 0 && t.rule.MaxDelay > 0 && p.peers.medianDelay >= t.rule.MaxDelay,
+		p.behind.step(p.unknown < len(p.members) && p.peers.n > 0 && t.rule.MaxDelay > 0 && p.peers.medianDelay >= t.rule.MaxDelay,
 			t.now, t.knownTime(p), t.rule.KeepFiring)
 		t.followSkew(p)
 		p.blind.step(float64(p.unknown) > blindShare*float64(len(p.members)), t.now)
@@ -201,7 +201,9 @@ func (t *Tracker) group() {
 	t.pools = slices.DeleteFunc(t.pools, func(p *pool) bool { return len(p.members) == 0 })
 }
 
-// measure computes a pool's baseline numbers over its measured partitions.
+// measure computes a pool's baseline numbers over its measured partitions, and
+// those that were measured a moment ago: with a few unknown, and half of the
+// pool hot, the median of the rest would be hot in every other round.
 func (t *Tracker) measure(p *pool) {
 	t.lags, t.delays = t.lags[:0], t.delays[:0]
 	p.peers, p.unknown = peers{}, 0
@@ -209,7 +211,7 @@ func (t *Tracker) measure(p *pool) {
 		if !m.cur.Known {
 			p.unknown++
 		}
-		if !m.measured {
+		if !m.measured && !t.remembers(m) {
 			continue
 		}
 		t.lags, t.delays = append(t.lags, m.lag), append(t.delays, m.delay)
@@ -223,4 +225,10 @@ func (t *Tracker) measure(p *pool) {
 	slices.Sort(t.lags)
 	slices.Sort(t.delays)
 	p.peers.medianLag, p.peers.medianDelay = t.lags[lowerMedian(n)], t.delays[lowerMedian(n)]
+}
+
+// remembers is true for a partition that this round did not see, and one of the
+// last few did: it still counts as a peer, as it was then.
+func (t *Tracker) remembers(m *partition) bool {
+	return !m.cur.Known && m.peerAt != 0 && t.now-m.peerAt <= peerRounds*t.rule.Interval.Milliseconds()
 }

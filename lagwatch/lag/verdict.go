@@ -120,7 +120,7 @@ func (t *Tracker) alertPool(p *pool) {
 	if p.skew.firing() {
 		t.addAlert(AlertSkew, p.name, Ticket, &p.skew.condition).join(p.skew.worst, Ticket, p.skew.since)
 	}
-	if p.blind.firing() {
+	if p.blind.firing() && !t.groupBlind.firing() { // else only a consequence of it
 		t.addAlert(AlertBlind, p.name, Page, &p.blind.condition)
 	}
 }
