@@ -12,6 +12,7 @@ import (
 )
 
 type growthJSON struct {
+	Topic      string               `json:"topic,omitempty"` // of the table
 	Strategies map[string]movedJSON `json:"strategies"`
 	SlotMoves  []slotMoveJSON       `json:"slot_moves"`
 	AtLeast    int                  `json:"at_least"` // moves that any plan needs
@@ -35,6 +36,7 @@ type growthFlags struct {
 	population populationFlags
 	table      tableFlags
 	topic      string
+	name       string // of the table's topic, once it is read
 	config     plan.GrowthConfig
 	hash       hashFlag
 	tenantOf   tenantRuleFlag
@@ -49,7 +51,8 @@ func newPlanGrowthCommand(e *env) *cobra.Command {
 		Short: "What moves when a topic gets more partitions, by strategy",
 		Long: "Compares modulo, jump, ring and rendezvous hashing with slots, and lists the slot moves that reach\n" +
 			"balance with the fewest moves. Without --keys it takes 1,000 made-up keys, user-0 to user-999. With\n" +
-			"--table it starts from where slots are; --by-volume balances what is in them, not their number.",
+			"--table it starts from where slots are; --by-volume balances what is in them, not their number. A table\n" +
+			"that has grown already takes --from, the partitions that it had before. `move run --plan` makes the moves.",
 		Example: "  tenantlane plan growth --from 4 --to 5 --hash sha256-64\n" +
 			"  tenantlane plan growth --table routing.yaml --to 64 --keys tenants.tsv --by-volume --format json > moves.json",
 		Args: cobra.NoArgs,
@@ -61,7 +64,7 @@ func newPlanGrowthCommand(e *env) *cobra.Command {
 	f.population.register(flags, "keys")
 	f.table.register(flags, &f.population.kafka)
 	flags.StringVar(&f.topic, "topic", "", "topic of the table (default: its only one)")
-	flags.Int32Var(&f.config.From, "from", 0, "partitions now (default: the table's)")
+	flags.Int32Var(&f.config.From, "from", 0, "partitions now (default: the table's; less, if it has grown already)")
 	flags.Int32Var(&f.config.To, "to", 0, "partitions then")
 	flags.Int32Var(&f.config.Slots, "slots", routing.DefaultSlots, "slots, without a table")
 	flags.BoolVar(&f.config.ByVolume, "by-volume", false, "balance the volume in slots, not their number")
@@ -94,9 +97,9 @@ func (f *growthFlags) run(cmd *cobra.Command, e *env, drawn pictureFlags, asJSON
 		return err
 	}
 	if asJSON {
-		return e.printJSON(growthAnswer(r))
+		return e.printJSON(growthAnswer(f.name, r))
 	}
-	return e.printf("\n%d slot moves: `--format json` lists them, `tenantlane table set TOPIC --slot N --partitions P` makes each\n", len(r.Balance.Moves))
+	return e.printf("\n%d slot moves: `--format json` lists them, and `tenantlane move run --plan FILE` makes those of such a list\n", len(r.Balance.Moves))
 }
 
 // start fills in what the table says.
@@ -122,11 +125,15 @@ func (f *growthFlags) start(cmd *cobra.Command) (plan.GrowthConfig, routing.Tena
 	if err != nil {
 		return c, routing.TenantRule{}, err
 	}
-	if c.From != 0 && c.From != topic.Partitions() {
+	switch {
+	case c.From > topic.Partitions():
 		return c, routing.TenantRule{}, usagef("--from is %d but the table has %d partitions", c.From, topic.Partitions())
+	case c.From != 0 && c.To != topic.Partitions() && c.From != topic.Partitions():
+		return c, routing.TenantRule{}, usagef("--from %d --to %d: the table has %d partitions, so it has not grown to %d", c.From, c.To, topic.Partitions(), c.To)
 	}
 	layout := plan.LayoutOf(topic)
-	c.From, c.Hash, c.Slots, c.Current = topic.Partitions(), topic.Hash(), topic.Slots(), &layout
+	f.name = topic.Name()
+	c.From, c.Hash, c.Slots, c.Current = cmp.Or(c.From, topic.Partitions()), topic.Hash(), topic.Slots(), &layout
 	return c, topic.TenantRule(), nil
 }
 
@@ -138,9 +145,9 @@ func madeUpKeys() []plan.Volume {
 	return keys
 }
 
-func growthAnswer(r plan.GrowthReport) growthJSON {
+func growthAnswer(topic string, r plan.GrowthReport) growthJSON {
 	answer := growthJSON{
-		Strategies: map[string]movedJSON{}, SlotMoves: []slotMoveJSON{},
+		Topic: topic, Strategies: map[string]movedJSON{}, SlotMoves: []slotMoveJSON{},
 		AtLeast: r.Balance.AtLeast, SkewAfter: toSkewJSON(r.Balance.Skew),
 	}
 	for _, s := range r.Strategies {

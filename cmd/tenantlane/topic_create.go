@@ -127,19 +127,28 @@ func (f *topicCreateFlags) create(ctx context.Context, client *kgo.Client) error
 		}
 		return kafkaError(fmt.Sprintf("creating topic %q", f.topic), err)
 	}
+	if err := awaitPartitions(ctx, client, f.topic, f.partitions); err != nil {
+		return kafkaError(fmt.Sprintf("topic %q was created but brokers do not show it", f.topic), err)
+	}
+	return nil
+}
+
+// awaitPartitions waits until brokers answer for that many partitions of a
+// topic.
+func awaitPartitions(ctx context.Context, client *kgo.Client, topic string, partitions int32) error {
 	ctx, cancel := context.WithTimeout(ctx, topicSettle)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		count, err := topicPartitions(ctx, client, f.topic)
-		if err == nil && count >= f.partitions {
+		count, err := topicPartitions(ctx, client, topic)
+		if err == nil && count >= partitions {
 			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return kafkaError(fmt.Sprintf("topic %q was created but brokers do not show it", f.topic), ctx.Err())
+			return ctx.Err()
 		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 // GrowthConfig says which growth to compare.
 type GrowthConfig struct {
 	// From and To are partition counts: From above 0, To at least From, since a
-	// topic cannot lose partitions.
+	// topic cannot lose partitions. Current may have something on the new ones,
+	// as it does when a growth was planned and made in part.
 	From, To int32
 	// Hash of the keys; the zero value is xxhash64.
 	Hash routing.Hash
@@ -41,7 +42,7 @@ func (c GrowthConfig) validate() error {
 	case c.Slots < 1:
 		return fmt.Errorf("plan: Slots is %d, must be at least 1", c.Slots)
 	}
-	return c.Current.validate(c.From)
+	return c.Current.validate(c.To) // not From: some slots may have moved already
 }
 
 // Moved is what a growth moves under one strategy.
