@@ -32,6 +32,11 @@ func partsOf(name string, s TopicSpec) parts {
 	for _, tenant := range slices.Sorted(maps.Keys(s.Tenants)) {
 		p.tiered = append(p.tiered, newEntry(p.hash, tenant, Placement{Tier: s.Tenants[tenant].Tier}))
 	}
+	moves := make(map[string]*Move, len(s.Moves))
+	for id, m := range s.Moves {
+		moves[id] = m.normal(id)
+	}
+	p.moves = newMoveSet(moves)
 	return p
 }
 
@@ -61,7 +66,7 @@ func (t Tier) withDefaults(name string) Tier {
 // compile checks a topic and builds what lookups read.
 func compile(p parts) (*Topic, error) {
 	for _, check := range []func(*parts) error{
-		checkSettings, checkOverrides, checkTiers, checkPlacements, checkTenants,
+		checkSettings, checkOverrides, checkTiers, checkPlacements, checkTenants, checkMoves,
 	} {
 		if err := check(&p); err != nil {
 			return nil, under(err, "topics", p.name)
@@ -78,6 +83,9 @@ func compile(p parts) (*Topic, error) {
 		t.overridden[slot] = o.Epoch + 1
 	}
 	t.places, t.tierIndex = newIndex(p.placed), newIndex(p.tiered)
+	if p.moves != nil {
+		t.open = p.moves.open
+	}
 	var ok bool
 	if t.standard, ok = p.tiers[StandardTier]; !ok {
 		t.standard = Tier{}.withDefaults(StandardTier)

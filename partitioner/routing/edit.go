@@ -80,13 +80,16 @@ func onTopic(name string, change func(*parts) error) Edit {
 
 // SetPlacement gives a tenant its own entry. The epoch is the topic's next,
 // whatever p says, unless p sends the records where they went by the tenant's
-// present entry: then only the tier changes and the epoch stays.
+// present entry: then only the tier changes and the epoch stays. ErrMoving while a
+// move of the tenant or its slot is open.
 func SetPlacement(topic, tenant string, p Placement) Edit {
 	return onTopic(topic, func(parts *parts) error {
 		place := p.clone()
 		i, found := findEntry(parts.placed, tenant)
 		if found && parts.placed[i].place.sameHome(place) {
 			place.Epoch = parts.placed[i].place.Epoch
+		} else if err := parts.settled(tenant); err != nil {
+			return under(err, "placements", tenant)
 		} else {
 			place.Epoch = parts.nextEpoch()
 		}
@@ -105,12 +108,16 @@ func (p Placement) sameHome(q Placement) bool {
 
 // UnsetPlacement makes a tenant follow its slot from the topic's next epoch on.
 // The entry stays and says so, keeping the tenant's tier: a record of an older
-// epoch must stay recognizable as older.
+// epoch must stay recognizable as older. ErrMoving while a move of the tenant or
+// its slot is open.
 func UnsetPlacement(topic, tenant string) Edit {
 	return onTopic(topic, func(parts *parts) error {
 		i, found := findEntry(parts.placed, tenant)
 		if !found || parts.placed[i].place.FollowSlot {
 			return fault("the tenant has no placement to take away", "placements", tenant)
+		}
+		if err := parts.settled(tenant); err != nil {
+			return under(err, "placements", tenant)
 		}
 		place := Placement{FollowSlot: true, Tier: parts.placed[i].place.Tier, Epoch: parts.nextEpoch()}
 		parts.placed = setEntry(parts.placed, newEntry(parts.hash, tenant, place))
@@ -121,11 +128,15 @@ func UnsetPlacement(topic, tenant string) Edit {
 // ForgetTenant removes every trace of a tenant from a topic, its epoch too. It
 // is for tenants without records: use UnsetPlacement for any other. Where all
 // producers are wrapped, a placed tenant must follow its slot first, so that its
-// records since then can be told from those before.
+// records since then can be told from those before. ErrMoving while a move of the
+// tenant or its slot is open; moves of before stay.
 func ForgetTenant(topic, tenant string) Edit {
 	return onTopic(topic, func(parts *parts) error {
 		if i, found := findEntry(parts.placed, tenant); found && parts.wrapped && !parts.placed[i].place.FollowSlot {
 			return fault("the tenant is placed: take the placement away first, and forget it when no record of before is left", "placements", tenant)
+		}
+		if err := parts.settled(tenant); err != nil {
+			return under(err, "placements", tenant)
 		}
 		before := len(parts.placed) + len(parts.tiered)
 		parts.placed, parts.tiered = removeEntry(parts.placed, tenant), removeEntry(parts.tiered, tenant)
@@ -137,7 +148,8 @@ func ForgetTenant(topic, tenant string) Edit {
 }
 
 // SetSlots sends slots to partitions, all with the topic's next epoch. A slot
-// that already goes there keeps its epoch.
+// that already goes there keeps its epoch. ErrMoving while a move of a slot, or of
+// a tenant in it, is open.
 func SetSlots(topic string, to map[int32]int32) Edit {
 	return onTopic(topic, func(parts *parts) error {
 		moved := map[int32]int32{}
@@ -149,12 +161,12 @@ func SetSlots(topic string, to map[int32]int32) Edit {
 		if len(moved) == 0 {
 			return nil
 		}
-		if parts.overrides == nil {
-			parts.overrides = map[int32]SlotPlacement{}
+		if err := parts.settledSlots(moved); err != nil {
+			return under(err, "slot_overrides")
 		}
 		epoch := parts.nextEpoch()
 		for slot, partition := range moved {
-			parts.overrides[slot] = SlotPlacement{Partition: partition, Epoch: epoch}
+			parts.overrides = put(parts.overrides, slot, SlotPlacement{Partition: partition, Epoch: epoch})
 		}
 		return nil
 	})
@@ -181,8 +193,12 @@ func Grow(topic string, partitions int32) Edit {
 }
 
 // SetProducers says whether all producers of a topic use partitioner.Producer.
+// ErrMoving while a move is open, which counts on it.
 func SetProducers(topic string, wrapped bool) Edit {
 	return onTopic(topic, func(parts *parts) error {
+		if open := parts.moves.firstOpen(); open != nil && wrapped != parts.wrapped {
+			return under(moving(open), "producers")
+		}
 		parts.wrapped = wrapped
 		return nil
 	})
@@ -241,11 +257,15 @@ func SetTopic(name string, spec TopicSpec) Edit {
 }
 
 // RemoveTopic removes a topic: its records then go where clients send those of
-// any topic outside the table.
+// any topic outside the table. ErrMoving while a move is open.
 func RemoveTopic(name string) Edit {
 	return func(d *draft) error {
-		if _, err := d.topic(name); err != nil {
+		p, err := d.topic(name)
+		if err != nil {
 			return err
+		}
+		if open := p.moves.firstOpen(); open != nil {
+			return under(moving(open), "topics", name)
 		}
 		delete(d.touched, name)
 		d.removed[name] = true

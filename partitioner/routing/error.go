@@ -20,8 +20,13 @@ type Error struct {
 	// Msg says what is wrong and what is allowed, in one line.
 	Msg string
 
-	path []string
+	path  []string
+	cause error // a sentinel, or nil
 }
+
+// Unwrap gives the sentinel that a caller may look for, such as ErrMoving, or
+// nil.
+func (e *Error) Unwrap() error { return e.cause }
 
 // Error gives one line: file:line: field: message, leaving out what is unknown.
 func (e *Error) Error() string {

@@ -70,7 +70,7 @@ func (p *parts) adopt(settings *parts) {
 	rehash := p.hash != settings.hash
 	kept := *p
 	*p = *settings
-	p.overrides, p.placed, p.tiers, p.tiered = kept.overrides, kept.placed, kept.tiers, kept.tiered
+	p.overrides, p.placed, p.tiers, p.tiered, p.moves = kept.overrides, kept.placed, kept.tiers, kept.tiered, kept.moves
 	if !rehash {
 		return
 	}
@@ -84,6 +84,7 @@ func (p *parts) adopt(settings *parts) {
 // replay applies all changes of a topic's entries.
 func (p *parts) replay(changes []change) {
 	var placed, tiered []entryChange
+	moves := map[string]*Move{}
 	for _, c := range changes {
 		tenant := c.name.rest
 		switch content := c.content.(type) {
@@ -95,11 +96,17 @@ func (p *parts) replay(changes []change) {
 			p.overrides = put(p.overrides, c.slot, content)
 		case Tier:
 			p.tiers = put(p.tiers, tenant, content)
+		case *Move:
+			moves[content.ID] = content
 		case nil:
 			placed, tiered = p.remove(c, placed, tiered)
+			if c.name.kind == kindMove {
+				moves[c.name.rest] = nil
+			}
 		}
 	}
 	p.placed, p.tiered = merge(p.placed, placed), merge(p.tiered, tiered)
+	p.moves = p.moves.with(moves)
 }
 
 func put[K comparable, V any](m map[K]V, key K, value V) map[K]V {
@@ -120,6 +127,7 @@ func (p *parts) remove(c change, placed, tiered []entryChange) (_, _ []entryChan
 		delete(p.overrides, c.slot)
 	case kindTier:
 		delete(p.tiers, c.name.rest)
+	case kindMove: // put in at once with the others
 	case kindTopic, kindVersion, kindSession: // no entries of a topic
 	}
 	return placed, tiered
@@ -189,8 +197,27 @@ func topicDifferences(topic string, from, to *Topic) []Record {
 		func(slot int32) name { return (&parts{name: topic}).slotName(slot) }, b.slotRecord)
 	records = entryDifferences(records, a.placed, b.placed,
 		func(tenant string) name { return name{kindPlacement, topic, tenant} }, b.placementRecord)
-	return entryDifferences(records, a.tiered, b.tiered,
+	records = entryDifferences(records, a.tiered, b.tiered,
 		func(tenant string) name { return name{kindTenant, topic, tenant} }, b.tenantRecord)
+	return moveDifferences(records, topic, a.moves, b.moves)
+}
+
+func moveDifferences(records []Record, topic string, a, b *moveSet) []Record {
+	if a == b {
+		return records
+	}
+	p := &parts{name: topic}
+	for _, m := range a.all() {
+		if b.find(m.ID) == nil {
+			records = append(records, Record{Key: p.moveName(m.ID).key()})
+		}
+	}
+	for _, m := range b.all() {
+		if before := a.find(m.ID); before == nil || !before.equal(m) {
+			records = append(records, p.moveRecord(m))
+		}
+	}
+	return records
 }
 
 func mapDifferences[K ~string | ~int32, V comparable](records []Record, a, b map[K]V, named func(K) name, write func(K) Record) []Record {

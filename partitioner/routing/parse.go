@@ -113,7 +113,7 @@ func readSpec(root *yaml.Node) (Spec, error) {
 func readTopic(n *yaml.Node) (TopicSpec, error) {
 	t := TopicSpec{
 		SlotOverrides: map[int32]SlotPlacement{}, Placements: map[string]Placement{},
-		Tiers: map[string]Tier{}, Tenants: map[string]TenantSpec{},
+		Tiers: map[string]Tier{}, Tenants: map[string]TenantSpec{}, Moves: map[string]Move{},
 	}
 	var slots int32
 	err := readFields(n, readers{
@@ -129,6 +129,7 @@ func readTopic(n *yaml.Node) (TopicSpec, error) {
 		"placements":     readMapInto(t.Placements, readPlacement),
 		"tiers":          readMapInto(t.Tiers, readTier),
 		"tenants":        readMapInto(t.Tenants, readTenant),
+		"moves":          readMapInto(t.Moves, readMove),
 	})
 	t.Slots = slots
 	return t, err

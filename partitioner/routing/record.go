@@ -43,6 +43,7 @@ const (
 	kindSlot      kind = "slot"
 	kindTier      kind = "tier"
 	kindTenant    kind = "tenant"
+	kindMove      kind = "move"
 	kindSession   kind = "session"
 )
 
@@ -58,7 +59,7 @@ var ErrNewer = errors.New("written by a newer tenantlane")
 type name struct {
 	kind  kind
 	topic string
-	rest  string // tenant, tier, slot number, session id; empty for a topic and the version
+	rest  string // tenant, tier, slot number, move, session id; empty for a topic and the version
 }
 
 func (n name) key() []byte {
@@ -85,7 +86,7 @@ func parseName(key string) (name, error) {
 		n.rest = rest
 	case kindTopic:
 		n.topic = rest
-	case kindPlacement, kindSlot, kindTier, kindTenant:
+	case kindPlacement, kindSlot, kindTier, kindTenant, kindMove:
 		n.topic, n.rest, _ = strings.Cut(rest, "/")
 		if n.topic == "" || n.rest == "" {
 			return n, recordError(key, errors.New("needs a topic and a name"))
@@ -199,8 +200,8 @@ func (p *parts) tierRecord(tier string) Record {
 }
 
 // change is one entry's record, read. Its content is a *parts with the settings
-// alone, a Placement, a SlotPlacement, a Tier or a TenantSpec, or nil where the
-// entry is removed or its kind is unknown.
+// alone, a Placement, a SlotPlacement, a Tier, a TenantSpec or a *Move, or nil
+// where the entry is removed or its kind is unknown.
 type change struct {
 	name    name
 	slot    int32 // of kindSlot
@@ -250,6 +251,8 @@ func readContent(n name, value []byte) (any, error) {
 		})
 	case kindTenant:
 		return decode(value, func(v *tenantValue) (any, error) { return TenantSpec{v.Tier}, nil })
+	case kindMove:
+		return decode(value, func(v *moveValue) (any, error) { return v.move(n.rest) })
 	case kindVersion, kindSession: // read where they count
 	}
 	return nil, nil // an unknown kind

@@ -257,10 +257,10 @@ func TestSessionsAreNoPartOfTheTable(t *testing.T) {
 }
 
 func TestLeases(t *testing.T) {
-	want := routing.Lease{ID: routing.SessionID{3}, Revision: 17, Renewal: 4}
+	want := routing.Lease{ID: routing.SessionID{3}, Revision: 17, Renewal: 4, Drained: []string{"4f00", "a1"}}
 	got, ended, err := routing.ReadLease(want.Record())
-	if err != nil || ended || got != want {
-		t.Errorf("lease is %+v, %v, %v", got, ended, err)
+	if diff := cmp.Diff(want, got); diff != "" || err != nil || ended {
+		t.Errorf("lease is read with %v, %v: %s", ended, err, diff)
 	}
 	if got, ended, err = routing.ReadLease(routing.Record{Key: want.Record().Key}); err != nil || !ended || got.ID != want.ID {
 		t.Errorf("end is %+v, %v, %v", got, ended, err)

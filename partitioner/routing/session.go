@@ -75,21 +75,25 @@ type Lease struct {
 	Revision uint64
 	// Renewal counts the session's leases.
 	Renewal uint64
+	// Drained are the ids of open moves of whose units the session has nothing
+	// in flight and holds everything back until the move has ended.
+	Drained []string
 }
 
 type leaseValue struct {
 	versioned
 
-	Revision uint64 `json:"revision"`
-	Renewal  uint64 `json:"renewal"`
+	Revision uint64   `json:"revision"`
+	Renewal  uint64   `json:"renewal"`
+	Drained  []string `json:"drained,omitempty"`
 }
 
 // Record is the lease as a record of the sessions topic; its key is the
 // session's id.
 func (l Lease) Record() Record {
-	text, err := json.Marshal(leaseValue{versioned{recordVersion}, l.Revision, l.Renewal})
+	text, err := json.Marshal(leaseValue{versioned{recordVersion}, l.Revision, l.Renewal, l.Drained})
 	if err != nil {
-		panic(fmt.Sprintf("routing: marshal a lease: %v", err)) // numbers alone: cannot happen
+		panic(fmt.Sprintf("routing: marshal a lease: %v", err)) // numbers and texts: cannot happen
 	}
 	return Record{Key: []byte(l.ID.String()), Value: text}
 }
@@ -106,7 +110,7 @@ func ReadLease(r Record) (l Lease, ended bool, err error) {
 		return Lease{ID: id}, true, nil
 	}
 	l, err = decode(r.Value, func(v *leaseValue) (Lease, error) {
-		return Lease{ID: id, Revision: v.Revision, Renewal: v.Renewal}, nil
+		return Lease{ID: id, Revision: v.Revision, Renewal: v.Renewal, Drained: v.Drained}, nil
 	})
 	if err != nil {
 		return Lease{}, false, recordError(string(r.Key), err)

@@ -58,6 +58,8 @@ type TopicSpec struct {
 	Tiers map[string]Tier
 	// Tenants that have a tier without a placement.
 	Tenants map[string]TenantSpec
+	// Moves by id: open ones, and those that are done and not yet forgotten.
+	Moves map[string]Move
 }
 
 // SlotPlacement is where one slot's records go instead of its base partition.
@@ -199,6 +201,10 @@ func (s TopicSpec) clone() TopicSpec {
 		placements[tenant] = p.clone()
 	}
 	s.Placements = placements
+	s.Moves = maps.Clone(s.Moves)
+	for id, m := range s.Moves {
+		s.Moves[id] = m.clone()
+	}
 	return s
 }
 

@@ -22,6 +22,7 @@ type parts struct {
 	placed     []*entry // sorted by tenant
 	tiers      map[string]Tier
 	tiered     []*entry // tenants with a tier and without a placement, sorted
+	moves      *moveSet // nil for none
 }
 
 // Topic is the compiled, immutable view of one topic of a table.
@@ -35,6 +36,7 @@ type Topic struct {
 	places      index
 	tierIndex   index
 	standard    Tier
+	open        *openMoves // nil for none: all that the hot path looks at
 }
 
 // Name of the topic.
@@ -233,6 +235,12 @@ func (t *Topic) spec() TopicSpec {
 	}
 	for _, e := range t.tiered {
 		s.Tenants[e.tenant] = TenantSpec{Tier: e.place.Tier}
+	}
+	if moves := t.moves.all(); len(moves) > 0 {
+		s.Moves = make(map[string]Move, len(moves))
+		for _, m := range moves {
+			s.Moves[m.ID] = m.clone()
+		}
 	}
 	return s
 }

@@ -67,6 +67,8 @@ func (w *yamlWriter) topic(t *Topic) {
 	section(w, "tenants", len(t.tiered), t.tiered, func(e *entry) (string, string) {
 		return yamlText(e.tenant), "{tier: " + yamlText(e.place.Tier) + "}"
 	})
+	moves := t.moves.all()
+	section(w, "moves", len(moves), moves, func(m *Move) (string, string) { return yamlText(m.ID), yamlMove(m) })
 }
 
 func producersWord(wrapped bool) string {
@@ -118,11 +120,7 @@ func yamlOverride(o SlotPlacement) string {
 func yamlPlacement(p *Placement) string {
 	partitions, topic, follow, tier := "", "", "", ""
 	if len(p.Partitions) > 0 {
-		list := make([]string, len(p.Partitions))
-		for i, n := range p.Partitions {
-			list[i] = strconv.Itoa(int(n))
-		}
-		partitions = "[" + strings.Join(list, ", ") + "]"
+		partitions = yamlList(p.Partitions)
 	}
 	if p.Topic != "" {
 		topic = yamlText(p.Topic)
@@ -135,6 +133,14 @@ func yamlPlacement(p *Placement) string {
 	}
 	return flow("partitions", partitions, "spread", p.Spread.String(), "topic", topic,
 		"follow", follow, "tier", tier, "epoch", unlessZero(p.Epoch))
+}
+
+func yamlList(partitions []int32) string {
+	list := make([]string, len(partitions))
+	for i, n := range partitions {
+		list[i] = strconv.Itoa(int(n))
+	}
+	return "[" + strings.Join(list, ", ") + "]"
 }
 
 func yamlTier(t Tier) string {
