@@ -30,6 +30,11 @@
 // last skipped offset. Re-reads bring them with Refill; the lane rejoins when a
 // re-read has passed the last one (Passed).
 //
+// Waiting at a gate is beside these too: such a lane overflows from a record
+// that must not run yet (Gate, RefillGate), for a reason that only the caller
+// knows. Nothing from there on is in memory, and no re-read feeds it, until
+// Reopen; earlier records go on.
+//
 // # What it guarantees
 //
 //   - Records of a lane are granted in offset order, by one grant at a time

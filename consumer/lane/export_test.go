@@ -113,13 +113,22 @@ func (s *Scheduler[R]) checkLanes() error {
 		lanes[l.t][&l.ent] = true
 	}
 	for _, p := range s.parts {
-		over := 0
+		over, fed, gates := 0, 0, [Whys]int{}
 		for i, l := range p.all {
 			count(l)
 			records += l.n
 			bytes += l.bytes
 			if l.over {
 				over++
+			}
+			if err := l.checkGate(); err != nil {
+				return err
+			}
+			if l.fed {
+				fed++
+			}
+			if l.gate != nil {
+				gates[l.gate.Why]++
 			}
 			if l.ent.place == inReady {
 				ready++
@@ -140,8 +149,9 @@ func (s *Scheduler[R]) checkLanes() error {
 				return fmt.Errorf("lane %q holds %d, skipped from %d", l.key, l.at(l.n-1).Offset, l.from)
 			}
 		}
-		if over != len(p.overs) {
-			return fmt.Errorf("%d lanes overflow, counted %d", over, len(p.overs))
+		if over != p.over || fed != len(p.overs) || gates != p.gates {
+			return fmt.Errorf("%d lanes overflow, counted %d; %d are fed, listed %d; waiting %v, counted %v",
+				over, p.over, fed, len(p.overs), gates, p.gates)
 		}
 	}
 	for _, l := range s.ghosts {
@@ -157,6 +167,21 @@ func (s *Scheduler[R]) checkLanes() error {
 		return err == nil
 	})
 	return err
+}
+
+// checkGate says that the lane is in the lists that it belongs into.
+func (l *lane[R]) checkGate() error {
+	switch p := l.p; {
+	case l.gate != nil && (!l.over || p.gated[l.gateIndex] != l):
+		return fmt.Errorf("lane %q waits at %d and overflows %v", l.key, l.gate.Offset, l.over)
+	case l.gate != nil && (l.from > l.gate.Offset || l.to < l.gate.Offset):
+		return fmt.Errorf("lane %q waits at %d and skipped %d to %d", l.key, l.gate.Offset, l.from, l.to)
+	case l.fed != (l.over && (l.gate == nil || l.from < l.gate.Offset)):
+		return fmt.Errorf("lane %q is fed %v", l.key, l.fed)
+	case l.fed && p.overs[l.overIndex] != l:
+		return fmt.Errorf("lane %q is not where it says", l.key)
+	}
+	return nil
 }
 
 func (s *Scheduler[R]) checkTenant(t *tenant, lanes map[*entity]bool) error {

@@ -34,8 +34,11 @@ type lane[R any] struct {
 	loose    *loose
 	from, to int64  // first and last skipped offset, while overflowing
 	full     uint64 // the pass that found no room
+	gate     *Gate  // it waits there; nil: it does not
 
-	overIndex int // in Partition.overs
+	fed       bool // in Partition.overs
+	overIndex int  // there
+	gateIndex int  // in Partition.gated
 }
 
 // at returns the i-th record from the front.
@@ -104,17 +107,33 @@ func (l *lane[R]) setState(to uint8) {
 	l.state = to
 }
 
-// setOver changes whether the lane overflows.
+// setOver changes whether the lane overflows. relist must follow where it does.
 func (l *lane[R]) setOver(over bool) {
 	if l.over == over {
 		return
 	}
 	l.over = over
-	p := l.p
 	if over {
+		l.t.over++
+		l.p.over++
+		return
+	}
+	l.t.over--
+	l.p.over--
+	l.setFed(false)
+	l.ungate()
+}
+
+// setFed changes whether re-reads may feed the lane.
+func (l *lane[R]) setFed(fed bool) {
+	if l.fed == fed {
+		return
+	}
+	l.fed = fed
+	p := l.p
+	if fed {
 		l.overIndex = len(p.overs)
 		p.overs = append(p.overs, l)
-		l.t.over++
 		return
 	}
 	last := len(p.overs) - 1
@@ -122,7 +141,6 @@ func (l *lane[R]) setOver(over bool) {
 	p.overs[l.overIndex].overIndex = l.overIndex
 	p.overs[last] = nil
 	p.overs = p.overs[:last]
-	l.t.over--
 }
 
 // refreshLane puts l into its tenant's queue or takes it out. refreshTenant

@@ -26,6 +26,7 @@ func (s *Scheduler[R]) skip(l *lane[R], first, last int64) {
 		if l.n == 0 {
 			l.p.first[l.index] = first
 		}
+		s.relist(l)
 		return
 	}
 	l.to = max(l.to, last)
@@ -58,22 +59,17 @@ func (s *Scheduler[R]) Refill(ps *Pass[R], id ID, it Item[R]) Verdict {
 	if p.revoked {
 		return Gone
 	}
-	l := s.find(p, id.Key, s.hash(id.Key))
+	l := s.wanted(ps, &id, it.Offset)
 	switch {
-	case l == nil || !l.over || it.Offset < l.from || it.Offset > l.to:
+	case l == nil:
 		return Unwanted
-	case l.from < ps.at:
-		return Unwanted // the pass began above what the lane needs first
 	case l.full == ps.id:
 		return Full
 	case s.full(l):
 		l.full, l.from, l.vague = ps.id, it.Offset, false
 		return Full
 	}
-	l.from, l.vague = it.Offset+1, true
-	if l.from > l.to {
-		l.setOver(false)
-	}
+	s.advance(l, it.Offset+1)
 	s.add(l, id.Tier, &it)
 	return Queued
 }
@@ -88,9 +84,7 @@ func (s *Scheduler[R]) Passed(ps *Pass[R], next int64) int {
 		if l.from < ps.at || l.from >= next || l.full == ps.id {
 			continue
 		}
-		l.from, l.vague = next, true
-		if l.from > l.to {
-			l.setOver(false)
+		if s.advance(l, next); !l.over {
 			rejoined++
 		}
 		s.after(l)
@@ -126,17 +120,19 @@ func (s *Scheduler[R]) Overflows(p *Partition[R], dst []Overflow) []Overflow {
 // had waited below.
 func (s *Scheduler[R]) Lost(p *Partition[R], start int64) int {
 	n := 0
-	for i := len(p.overs) - 1; i >= 0; i-- {
-		l := p.overs[i]
-		if l.from >= start {
-			continue
+	for _, lanes := range [...][]*lane[R]{p.overs, p.gated} {
+		for i := len(lanes) - 1; i >= 0; i-- {
+			l := lanes[i]
+			if l == nil || l.from >= start {
+				continue // nil: it left the list with another
+			}
+			n++
+			if l.gate != nil && l.gate.Offset < start {
+				l.ungate() // the next record is judged anew
+			}
+			s.advance(l, start)
+			s.after(l)
 		}
-		n++
-		l.from, l.vague = start, true
-		if l.from > l.to {
-			l.setOver(false)
-		}
-		s.after(l)
 	}
 	return n
 }

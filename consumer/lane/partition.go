@@ -15,7 +15,10 @@ type Partition[R any] struct {
 	all     []*lane[R] // in no order
 	first   []int64    // first unfinished offset of all[i]
 	limit   int64      // records at or above it are not granted
-	overs   []*lane[R] // overflowing lanes, in no order
+	over    int        // overflowing lanes
+	overs   []*lane[R] // of these, those that a re-read may feed, in no order
+	gated   []*lane[R] // lanes that wait at a gate, in no order
+	gates   [Whys]int  // of these, by reason
 	running int        // grants in hand
 	records int
 	bytes   int64
@@ -41,7 +44,7 @@ func (p *Partition[R]) Bytes() int64 { return p.bytes }
 func (p *Partition[R]) Lanes() int { return len(p.all) }
 
 // Overflowing is how many lanes have records that the main cursor skipped.
-func (p *Partition[R]) Overflowing() int { return len(p.overs) }
+func (p *Partition[R]) Overflowing() int { return p.over }
 
 // InHand is how many grants of the partition are not released yet, also after
 // it was revoked.
@@ -153,7 +156,7 @@ func (s *Scheduler[R]) Revoke(p *Partition[R]) {
 	for _, l := range p.all {
 		s.discard(l)
 	}
-	p.lanes, p.all, p.first, p.overs = table[lane[R]]{}, nil, nil, nil
+	p.lanes, p.all, p.first, p.overs, p.gated = table[lane[R]]{}, nil, nil, nil, nil
 	s.parts = slices.DeleteFunc(s.parts, func(q *Partition[R]) bool { return q == p })
 }
 

@@ -111,6 +111,7 @@ type TenantState struct {
 	Overflowing int           // lanes that also have skipped records
 	Parked      int           // lanes
 	BackOff     int           // lanes
+	Waiting     [Whys]int32   // lanes that wait at a gate, by reason
 	InHand      int           // grants
 	Handled     uint64        // records finished since the entry was made
 	Rate        float64       // of these, a second, over the last ten or the entry's life
@@ -137,7 +138,7 @@ func (s *Scheduler[R]) Each(f func(name []byte, st TenantState) bool) {
 func (c *core) state(t *tenant) TenantState {
 	return TenantState{
 		Tier: t.tier.name, Records: t.records, Bytes: t.bytes, Lanes: int(t.count),
-		Overflowing: int(t.over), Parked: int(t.parked), BackOff: int(t.backoff),
+		Overflowing: int(t.over), Parked: int(t.parked), BackOff: int(t.backoff), Waiting: t.gates,
 		InHand: int(t.ent.running), Handled: t.handled, Rate: t.speed.rate(c.now),
 		Mean:   time.Duration(c.expect(t) * 1e9),
 		Paused: t.paused, Limited: t.alarm.set() && t.count > 0,
@@ -160,6 +161,7 @@ type State[R any] struct {
 	Overflowing bool
 	FirstSkip   int64 // while Overflowing
 	LastSkip    int64
+	Gate        *Gate // it waits there, or nil; read it only, until the next call to the Scheduler
 }
 
 // Lane describes a lane. False: there is none.
@@ -192,7 +194,7 @@ func (l *lane[R]) describe() State[R] {
 		st.Head = l.at(0).Rec
 	}
 	if l.over {
-		st.FirstSkip, st.LastSkip = l.from, l.to
+		st.FirstSkip, st.LastSkip, st.Gate = l.from, l.to, l.gate
 	}
 	return st
 }

@@ -41,4 +41,5 @@ func (s *Scheduler[R]) spill(l *lane[R], keep int, dropped func(*Item[R])) {
 		l.setOver(true)
 	}
 	l.from, l.vague = first, false
+	s.relist(l)
 }

@@ -38,6 +38,7 @@ type tenant struct {
 	paused  bool
 	count   int32 // lanes
 	over    int32 // of these, overflowing
+	gates   [Whys]int32
 	parked  int32
 	backoff int32
 	records int

@@ -96,6 +96,7 @@ func (w *world) finish() {
 		}
 		for _, p := range w.life.parts {
 			w.poll(p)
+			w.reopen(p, true)
 			w.reread(p)
 			for _, k := range w.keys {
 				w.life.s.ResumeLane(p.p, k.bytes)
@@ -141,6 +142,7 @@ func (w *world) run(steps int) string {
 			w.failf("%v", err)
 		}
 		w.checkHands()
+		w.checkGates()
 		if w.failure != "" {
 			return w.failure
 		}
@@ -164,6 +166,24 @@ func (w *world) checkHands() {
 	}
 	if got := w.life.s.InHand(); got != len(w.life.hand) {
 		w.failf("%d grants are in hand, counted %d", len(w.life.hand), got)
+	}
+}
+
+// checkGates holds the lanes that wait to those that should.
+func (w *world) checkGates() {
+	for _, p := range w.life.parts {
+		n := 0
+		for _, lanes := range p.p.Waiting() {
+			n += lanes
+		}
+		if n != len(p.gates) {
+			w.failf("partition %d: %d lanes wait, should %v", p.id, n, p.gates)
+		}
+		for _, o := range w.life.s.Overflows(p.p, nil) {
+			if o.First > o.Last {
+				w.failf("partition %d: a lane waits for %d to %d", p.id, o.First, o.Last)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package lane_test
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -79,9 +80,16 @@ func (w *world) poll(p *part) {
 			w.life.s.Skip(p.p, id, from, off)
 			continue
 		}
-		if w.rnd.Intn(40) == 0 {
+		switch w.rnd.Intn(60) {
+		case 0:
 			w.life.s.Skip(p.p, id, off, off) // it waits without buffering
 			continue
+		case 1:
+			if !w.calm {
+				w.life.s.Gate(p.p, &id, lane.Gate{Offset: off, Why: uint8(off % lane.Whys), Mark: uint64(off)})
+				p.gateAt(r.key, off)
+				continue
+			}
 		}
 		if v := w.life.s.Push(p.p, id, lane.Item[int64]{Offset: off, Rec: off, Bytes: 10}); v == lane.Queued {
 			p.inMemory[off] = true
@@ -231,10 +239,24 @@ func (w *world) reread(p *part) {
 			continue
 		}
 		w.judge(p, at, off, r.key)
+		if id := w.id(r.key); w.rnd.Intn(30) == 0 && !w.calm {
+			wanted := s.Wanted(p.pass, &id, off)
+			v := s.RefillGate(p.pass, &id, lane.Gate{Offset: off, Mark: uint64(off)})
+			if wanted == (v == lane.Unwanted) {
+				w.failf("a record that is wanted, %v, gates its lane: %v", wanted, v)
+			}
+			if v == lane.Skipped {
+				p.gateAt(r.key, off)
+			}
+			continue
+		}
 		v := s.Refill(p.pass, w.id(r.key), lane.Item[int64]{Offset: off, Rec: off, Bytes: 10})
 		switch {
 		case v == lane.Queued:
 			p.inMemory[off] = true
+			if at, waits := p.gates[r.key]; waits && off >= at {
+				w.failf("partition %d key %d waits at %d and took offset %d", p.id, r.key, at, off)
+			}
 		case v == lane.Full && !p.scout:
 			next = off
 		}
@@ -245,6 +267,34 @@ func (w *world) reread(p *part) {
 	if full && w.rnd.Intn(2) == 0 || p.scout && w.rnd.Intn(4) == 0 {
 		p.pass = nil
 	}
+}
+
+// gateAt notes that a key waits, unless it does so at a lower offset.
+func (p *part) gateAt(k int, off int64) {
+	if at, waits := p.gates[k]; !waits || off < at {
+		p.gates[k] = off
+	}
+}
+
+// reopen ends the waits of some lanes, or of all.
+func (w *world) reopen(p *part, all bool) {
+	for next := 1 << 20; next > 0; {
+		next = w.life.s.Reopen(p.p, next, 1+w.rnd.Intn(3), func(g lane.Gated) bool {
+			k := w.keyOf(g.Key)
+			if at, waits := p.gates[k]; !waits || at != g.Offset || g.Mark != uint64(at) || g.Name != w.keys[k].name {
+				w.failf("partition %d: key %d waits as %+v, should at %d", p.id, k, g.Gate, at)
+			}
+			if !all && w.rnd.Intn(2) == 0 {
+				return false
+			}
+			delete(p.gates, k)
+			return true
+		})
+	}
+}
+
+func (w *world) keyOf(b []byte) int {
+	return slices.IndexFunc(w.keys, func(k key) bool { return string(k.bytes) == string(b) })
 }
 
 func (w *world) beginPass(p *part) bool {
@@ -290,7 +340,9 @@ func (w *world) judge(p *part, at, off int64, k int) {
 func (w *world) operate() {
 	s, k := w.life.s, w.rnd.Intn(len(w.keys))
 	p := w.anyPart()
-	switch w.rnd.Intn(14) {
+	switch w.rnd.Intn(16) {
+	case 14, 15:
+		w.reopen(p, false)
 	case 12:
 		s.LimitLanes(1+w.rnd.Intn(8), 1<<20, time.Duration(w.rnd.Intn(2))*time.Millisecond)
 	case 8:
@@ -361,6 +413,7 @@ func (w *world) forget() {
 	for _, p := range w.life.parts {
 		if p.log == log {
 			w.life.s.Lost(p.p, log.start)
+			maps.DeleteFunc(p.gates, func(_ int, at int64) bool { return at < log.start })
 			p.t.Lost(log.start)
 			p.pass = nil
 		}

@@ -92,6 +92,7 @@ type part struct {
 	scout    bool
 	last     map[int]int64 // the highest offset done of each key
 	inMemory map[int64]bool
+	gates    map[int]int64 // of each key that waits: where
 }
 
 type inHand struct {
@@ -167,7 +168,7 @@ func (w *world) assign(id int) {
 	log := w.logs[id]
 	p := &part{
 		log: log, id: id, p: w.life.s.Assign("t", int32(id), w.epoch),
-		last: map[int]int64{}, inMemory: map[int64]bool{},
+		last: map[int]int64{}, inMemory: map[int64]bool{}, gates: map[int]int64{},
 	}
 	ident := w.identity()
 	if w.rnd.Intn(8) == 0 {
