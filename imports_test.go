@@ -49,6 +49,7 @@ var shells = map[string][]string{
 	"lagwatch/notify":              nil,
 	"internal/sample":              nil,
 	"internal/dlq":                 {"consumer", "partitioner", "internal/sample"},
+	"internal/top":                 {"lagwatch"},
 	"internal/stale":               {"consumer", "partitioner", "partitioner/store", "internal/sample"},
 	"internal/embedded":            nil,
 	"internal/load":                {"partitioner", "partitioner/store", "internal/sample"},

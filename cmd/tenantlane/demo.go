@@ -17,6 +17,7 @@ type demoFlags struct {
 	logs    logFlags
 	tenants string
 	move    bool
+	live    bool
 	cfg     demo.Config
 }
 
@@ -40,6 +41,7 @@ func newDemoCommand(e *env) *cobra.Command {
 	flags.Int32Var(&f.cfg.Partitions, "partitions", 32, "partitions of the topic")
 	flags.IntVar(&f.cfg.Workers, "workers", 2, "workers at the start; one more joins")
 	flags.BoolVar(&f.move, "move", true, "move a whale")
+	flags.BoolVar(&f.live, "live", true, "on a terminal, draw what goes on; without it a line is printed for each thing that happens")
 	f.kafka.register(flags)
 	f.output.register(flags)
 	f.logs.register(flags, "error")
@@ -76,7 +78,11 @@ func (e *env) demo(ctx context.Context, f *demoFlags) error {
 		}
 		cfg.Brokers = strings.Join(f.kafka.brokers, ",")
 	}
-	report, err := demo.Run(ctx, cfg)
+	run := demo.Run
+	if f.live && !f.output.json() && isTerminal(e.stdin) && isTerminal(e.stdout) && isTerminal(e.stderr) {
+		run = e.liveDemo
+	}
+	report, err := run(ctx, cfg)
 	if report == nil {
 		return err
 	}

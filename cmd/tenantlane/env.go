@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 )
 
@@ -43,14 +44,10 @@ func (e *env) note(format string, args ...any) {
 	fmt.Fprintf(e.stderr, format+"\n", args...)
 }
 
-// isTerminal reports whether w shows its output to a person.
-func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+// isTerminal reports whether a stream has a person at its other end.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(file.Fd())
 }
 
 const serviceAnnotation = "tenantlane/service"

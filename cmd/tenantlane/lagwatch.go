@@ -71,20 +71,25 @@ func newLagwatchCommand(e *env) *cobra.Command {
 	return cmd
 }
 
-// register adds what all commands that look at a cluster have.
+// register adds what all commands that judge a cluster have.
 func (f *lagwatchFlags) register(flags *pflag.FlagSet) {
+	f.registerSight(flags)
+	flags.StringVar(&f.state, "state", "", "file that keeps what must survive a restart (default: none)")
+	flags.BoolVar(&f.hide, "hash-tenants", false, "tenants leave this process only as hashes")
+	f.targets.register(flags)
+	f.logs.register(flags, "info")
+}
+
+// registerSight adds what is looked at, and by which rule it is judged.
+func (f *lagwatchFlags) registerSight(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.groups, "group", nil, "groups to watch, names or patterns like 'billing-*' (default: all)")
 	flags.StringSliceVar(&f.topics, "topic", nil, "topics to watch, names or patterns (default: all that the groups read)")
 	flags.StringVar(&f.cluster, "cluster", "", "name of the cluster in alerts (default: its id)")
-	flags.StringVar(&f.state, "state", "", "file that keeps what must survive a restart (default: none)")
-	flags.BoolVar(&f.hide, "hash-tenants", false, "tenants leave this process only as hashes")
 	flags.DurationVar(&f.timeout, "sample-timeout", 0, "how long a round of questions may take (default: the interval, 3s to 30s)")
 	flags.StringVar(&f.rules, "rules", "", "YAML file with other thresholds and owners for some groups and topics")
 	f.rule.register(flags)
-	f.targets.register(flags)
 	f.kafka.register(flags)
 	f.table.register(flags, &f.kafka)
-	f.logs.register(flags, "info")
 }
 
 // ruleFlags are the thresholds; zero means off.

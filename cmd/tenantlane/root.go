@@ -24,6 +24,7 @@ func newRootCommand(e *env) *cobra.Command {
 		newVerifyCommand(e),
 		newBenchCommand(e),
 		newLagwatchCommand(e),
+		newTopCommand(e),
 		group("topic", "Make topics, and give them more partitions", newTopicCreateCommand(e), newTopicGrowCommand(e)),
 		newConfigCommand(e),
 		newVersionCommand(e),

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tenantlane/tenantlane/internal/load"
+	"github.com/tenantlane/tenantlane/internal/top"
 )
 
 const (
@@ -44,6 +45,9 @@ type Config struct {
 	// Tell, if not nil, gets what happens in words, a line at a time; calls
 	// come one after the other.
 	Tell func(Line)
+	// Show, if not nil, gets a picture of what goes on each time that the
+	// watcher has looked; calls come one after the other.
+	Show func(*top.Snapshot)
 	// Logger takes the logs of all parts; nil means none.
 	Logger *zap.Logger
 

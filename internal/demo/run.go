@@ -199,10 +199,14 @@ func (p *play) watch(ctx context.Context) (stop func() error, err error) {
 		return nil, err
 	}
 	fast := rule()
-	watcher, err := lagwatch.New(lagwatch.Config{
+	cfg := lagwatch.Config{
 		KafkaOpts: p.stage.opts, Groups: []string{p.stage.name}, Topics: []string{p.stage.name},
 		Rule: &fast, Table: p.table, Targets: []notify.Target{hook}, Logger: p.cfg.Logger.Named("lagwatch"),
-	})
+	}
+	if p.cfg.Show != nil {
+		cfg.OnEvaluation = func(seen *lagwatch.Evaluation) { p.cfg.Show(p.crew.picture(seen)) }
+	}
+	watcher, err := lagwatch.New(cfg)
 	if err != nil {
 		return nil, err
 	}
