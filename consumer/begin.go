@@ -79,6 +79,9 @@ func (b *beginnings) resolve(ctx context.Context, fetched map[string]map[int32]k
 	if err != nil {
 		return nil, fmt.Errorf("asking for the ids of %v: %w", topics, err)
 	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("listing log starts of %v: %w", topics, ctx.Err()) // some may be missing
+	}
 	fresh, instants, err := b.freshStarts(ctx, fetched, starts)
 	if err != nil {
 		return nil, err
@@ -101,7 +104,9 @@ func (b *beginnings) resolve(ctx context.Context, fetched map[string]map[int32]k
 			resolved[tp] = first
 		}
 	}
-	b.checkpoints(ctx, resolved, fetched, metadata, starts)
+	if err := b.checkpoints(ctx, resolved, fetched, metadata, starts); err != nil {
+		return nil, err
+	}
 	return resolved, nil
 }
 

@@ -3,7 +3,9 @@ package consumer
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -57,11 +59,20 @@ func (at *begin) cursor() int64 {
 	return at.offset
 }
 
+const (
+	// epochTries is how often the ends of leader epochs are asked for, and
+	// epochPause the wait between: a leader that has just changed answers a
+	// moment later, and without its answer more repeats.
+	epochTries = 8
+	epochPause = 150 * time.Millisecond
+)
+
 // checkpoints opens the metadata of commits. What cannot be trusted is ignored
-// for its reason: the committed offset alone counts then.
-func (b *beginnings) checkpoints(ctx context.Context, resolved map[topicPartition]begin, fetched map[string]map[int32]kgo.Offset, metadata map[topicPartition]string, starts kadm.ListedOffsets) {
+// for its reason: the committed offset alone counts then. An error is ctx's,
+// whose end must not pass for an answer: a rebalance ends it at any time, and
+// the client asks again then.
+func (b *beginnings) checkpoints(ctx context.Context, resolved map[topicPartition]begin, fetched map[string]map[int32]kgo.Offset, metadata map[topicPartition]string, starts kadm.ListedOffsets) error {
 	open := make(map[topicPartition]offset.Checkpoint)
-	var ask kadm.OffsetForLeaderEpochRequest
 	for tp, at := range resolved {
 		if at.fresh {
 			continue
@@ -76,19 +87,17 @@ func (b *beginnings) checkpoints(ctx context.Context, resolved map[topicPartitio
 			continue
 		}
 		open[tp] = c
-		ask.Add(tp.topic, tp.id, c.LeaderEpoch)
 	}
-	if len(open) == 0 {
-		return
+	ends := b.epochEnds(ctx, open)
+	if ctx.Err() != nil {
+		return fmt.Errorf("asking for the ends of leader epochs: %w", ctx.Err())
 	}
-	// An error is in no answer: then each partition's is missing.
-	ends, _ := b.admin.OffsetForLeaderEpoch(ctx, ask)
 	for tp, c := range open {
-		end, ok := ends[tp.topic][tp.id]
+		end, ok := ends[tp]
 		switch {
-		case !ok || end.Err != nil:
+		case !ok:
 			b.ignored(tp, offset.NoEpoch)
-		case c.Cut(end.EndOffset):
+		case c.Cut(end):
 			b.ignored(tp, offset.Truncated)
 		default:
 			at := resolved[tp]
@@ -97,6 +106,37 @@ func (b *beginnings) checkpoints(ctx context.Context, resolved map[topicPartitio
 			resolved[tp] = at
 		}
 	}
+	return nil
+}
+
+// epochEnds asks where the leader epochs of checkpoints end, again for those
+// that have no answer.
+func (b *beginnings) epochEnds(ctx context.Context, open map[topicPartition]offset.Checkpoint) map[topicPartition]int64 {
+	known := make(map[topicPartition]int64, len(open))
+	for try := 1; len(known) < len(open); try++ {
+		var ask kadm.OffsetForLeaderEpochRequest
+		for tp, c := range open {
+			if _, ok := known[tp]; !ok {
+				ask.Add(tp.topic, tp.id, c.LeaderEpoch)
+			}
+		}
+		// An error is in no answer: then each partition's is missing.
+		ends, _ := b.admin.OffsetForLeaderEpoch(ctx, ask)
+		for topic, partitions := range ends {
+			for id, end := range partitions {
+				if end.Err == nil {
+					known[topicPartition{topic, id}] = end.EndOffset
+				}
+			}
+		}
+		if try == epochTries || ctx.Err() != nil {
+			break
+		}
+		if len(known) < len(open) {
+			pause(ctx, epochPause)
+		}
+	}
+	return known
 }
 
 // checkpointText is the part of a commit's metadata that names lanes: the first

@@ -76,6 +76,18 @@ func (rt *Runtime) commit(ctx context.Context, parts []*partition) {
 	})
 }
 
+// commitPause is the wait before a last commit is tried again.
+const commitPause = 100 * time.Millisecond
+
+// commitUntilAcknowledged commits until nothing of these partitions is left to
+// commit, or ctx ends. No later commit makes up for one that is refused before
+// partitions change hands: all that was done since the one before would repeat.
+func (rt *Runtime) commitUntilAcknowledged(ctx context.Context, parts []*partition) {
+	for rt.commit(ctx, parts); ctx.Err() == nil && len(rt.engine.pendingCommits(parts)) > 0; rt.commit(ctx, parts) {
+		pause(ctx, commitPause)
+	}
+}
+
 // complete writes the metadata into a commit that is about to be sent, and
 // takes partitions out that were taken away since its snapshot: the commit may
 // have waited for a rebalance, and would then speak for their new owner.

@@ -45,22 +45,26 @@ func (rt *Runtime) onRevoked(_ context.Context, _ *kgo.Client, revoked map[strin
 		return
 	}
 	rt.metrics.rebalances.WithLabelValues("revoked").Inc()
-	if !rt.stopped.Load() {
-		rt.handOver(parts)
-	}
+	rt.handOver(parts)
 	rt.engine.close(parts)
 	rt.log.Info("partitions revoked", zap.Any("partitions", revoked))
 }
 
 // handOver finishes what it can of partitions that others take over, and
-// commits it.
+// commits it. A worker that ends has drained, and once its last commit is made
+// there is nothing to say: the client revokes all when it leaves the group.
 func (rt *Runtime) handOver(parts []*partition) {
-	ctx, cancel := rt.drainContext()
-	rt.engine.drain(ctx, parts)
-	cancel()
-	ctx, cancel = context.WithTimeout(context.Background(), commitTimeout)
+	if rt.final.Load() {
+		return
+	}
+	if !rt.stopped.Load() {
+		ctx, cancel := rt.drainContext()
+		rt.engine.drain(ctx, parts)
+		cancel()
+	}
+	ctx, cancel := rt.lastContext()
 	defer cancel()
-	rt.commit(ctx, parts)
+	rt.commitUntilAcknowledged(ctx, parts)
 }
 
 func (rt *Runtime) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {

@@ -22,7 +22,7 @@ import (
 const (
 	// startTimeout bounds the look at brokers and topics when Run begins.
 	startTimeout = 15 * time.Second
-	// commitTimeout bounds one commit, and leaving the group.
+	// commitTimeout bounds one commit, a last one with its repetitions, and leaving the group.
 	commitTimeout = 5 * time.Second
 	// hurriedTimeout bounds them after StopNow.
 	hurriedTimeout = time.Second
@@ -61,6 +61,7 @@ type Runtime struct {
 	joined  atomic.Bool // the group has answered what is this worker's
 	ending  atomic.Bool // it drains, and does not poll any more
 	stopped atomic.Bool // the workers have ended: nothing more to drain
+	final   atomic.Bool // the last commit is made, or was given up
 
 	registered []prometheus.Collector
 
@@ -215,6 +216,7 @@ func (rt *Runtime) Run(ctx context.Context) error {
 	}
 	if err != nil {
 		rt.stopped.Store(true)
+		rt.final.Store(true)
 		rt.leave()
 		if ctx.Err() != nil {
 			return nil
@@ -234,10 +236,11 @@ func (rt *Runtime) Run(ctx context.Context) error {
 	rt.engine.start(handlers)
 	rt.poll(ctx)
 	rt.ending.Store(true)
+	drainEnd := time.Now().Add(rt.cfg.DrainTimeout)
 	err = rt.drainAll(endHandlers)
 	cancel()
 	group.Wait()
-	rt.finalCommit()
+	rt.finalCommit(drainEnd)
 	rt.leave()
 	return err
 }
@@ -283,10 +286,24 @@ func (rt *Runtime) drainContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(rt.hurry, max(rt.cfg.DrainTimeout, 0))
 }
 
-func (rt *Runtime) finalCommit() {
-	ctx, cancel := rt.lastContext()
-	defer cancel()
-	rt.commit(ctx, rt.engine.owned(nil))
+// finalCommit may take what is left of the drain's time, and commitTimeout in
+// any case: it waits for a join under way, in which other members hand over.
+func (rt *Runtime) finalCommit(drainEnd time.Time) {
+	parts := rt.engine.owned(nil)
+	if rt.hurry.Err() == nil {
+		if least := time.Now().Add(commitTimeout); drainEnd.Before(least) {
+			drainEnd = least
+		}
+		ctx, cancel := context.WithDeadline(rt.hurry, drainEnd)
+		rt.commitUntilAcknowledged(ctx, parts)
+		cancel()
+	}
+	if rt.hurry.Err() != nil {
+		ctx, cancel := rt.lastContext()
+		rt.commitUntilAcknowledged(ctx, parts)
+		cancel()
+	}
+	rt.final.Store(true)
 }
 
 // lastContext bounds the last requests.
