@@ -15,6 +15,7 @@ type workerTarget struct {
 	exec     string
 	discard  bool
 	sleep    time.Duration
+	giveUp   []string
 	rejected string
 	timeout  time.Duration
 }
@@ -24,6 +25,7 @@ func (t *workerTarget) register(flags *pflag.FlagSet) {
 	flags.StringVar(&t.exec, "exec", "", "target: a shell command that gets each record on its standard input")
 	flags.BoolVar(&t.discard, "discard", false, "target: nothing; records are only counted (and logged)")
 	flags.DurationVar(&t.sleep, "handler-sleep", 0, "with --discard: how long each record takes")
+	flags.StringArrayVar(&t.giveUp, "handler-fail", nil, "with --discard: `TENANT` whose records are all given up, to see what becomes of them and of the others; repeatable")
 	t.rejected = "give-up"
 	flags.Var(choice(&t.rejected, "give-up", "retry", "skip"), "rejected",
 		"with --url: what a 4xx other than 408, 425 and 429 means: give-up (--exhausted applies), retry or skip")
@@ -44,6 +46,8 @@ func (t *workerTarget) validate() error {
 		return usagef("--handler-sleep: %s is negative", t.sleep)
 	case t.sleep > 0 && !t.discard:
 		return usagef("--handler-sleep: goes with --discard only")
+	case len(t.giveUp) > 0 && !t.discard:
+		return usagef("--handler-fail: goes with --discard only")
 	case t.timeout <= 0:
 		return usagef("--request-timeout: %s, want more than 0", t.timeout)
 	}
@@ -69,5 +73,9 @@ func (t *workerTarget) handler(concurrency int) (h consumer.Handler, closeTarget
 		}
 		return h, closeTarget, nil
 	}
-	return deliver.Discard(t.sleep), closeTarget, nil
+	h = deliver.Discard(t.sleep)
+	if len(t.giveUp) > 0 {
+		h = deliver.GiveUp(t.giveUp, h)
+	}
+	return h, closeTarget, nil
 }
