@@ -61,7 +61,8 @@ type Config struct {
 
 	// MetadataChars bounds what a commit says of one partition beyond its
 	// offset: about one lane that is behind for each ten characters. Default
-	// 1,024; at most the broker's offset.metadata.max.bytes (4,096 by
+	// 1,024, and twice that while a worker looks for the lanes of the last
+	// commit; at most the broker's offset.metadata.max.bytes (4,096 by
 	// default). Negative: nothing is said, and a crash repeats everything
 	// above the first unfinished record.
 	MetadataChars int

@@ -50,7 +50,7 @@ func (p *partition) commit(sched *lane.Scheduler[entry], partitions int) (offset
 	}
 	limit, id := p.limit, p.identity
 	if limit.Chars > 0 {
-		limit.Chars = offset.CharsFor(limit.Chars, partitions)
+		limit.Chars = offset.CharsFor(p.chars(), partitions)
 	} else {
 		id.Fingerprint = 0 // nothing is to be named
 	}
@@ -59,6 +59,16 @@ func (p *partition) commit(sched *lane.Scheduler[entry], partitions int) (offset
 		behind = append(behind, offset.Lane(b))
 	}
 	return p.progress.Commit(id, behind, limit), true
+}
+
+// chars is how much a commit may say. While a partition recovers, a lane may be
+// named twice, for its inherited name and for what the cursor has found of it: a
+// second crash would lose most of the frontier if that did not fit.
+func (p *partition) chars() int {
+	if !p.progress.Recovering() {
+		return p.limit.Chars
+	}
+	return max(p.limit.Chars, min(2*p.limit.Chars, offset.BrokerChars))
 }
 
 // names is how many lanes a commit of p can name for sure.

@@ -119,10 +119,14 @@ func TestWorkerProcessesAreKilled(t *testing.T) {
 	})
 }
 
-// verify runs the verify command, which must find nothing wrong.
+// verify runs the verify command, which must find nothing wrong. Without a log
+// of what was produced it reads the topic.
 func verify(t *testing.T, b broker, topic, produced string, logs []string) check.Report {
 	t.Helper()
-	args := []string{"verify", "--topic", topic, "--produced", produced, "--format", "json"}
+	args := []string{"verify", "--topic", topic, "--format", "json"}
+	if produced != "" {
+		args = append(args, "--produced", produced)
+	}
 	for _, log := range logs {
 		args = append(args, "--log", log)
 	}

@@ -21,6 +21,10 @@ const (
 // Lag readers fetch it for every partition.
 const DefaultChars = 1024
 
+// BrokerChars is what brokers take of a partition's metadata by default
+// (offset.metadata.max.bytes).
+const BrokerChars = 4096
+
 // MaxRequestChars is the most metadata that one commit request should carry:
 // 256 partitions of 4 KiB were refused as a whole by a broker's default
 // request limit.
