@@ -5,20 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tenantlane/tenantlane/consumer"
 	"github.com/tenantlane/tenantlane/internal/check"
 	"github.com/tenantlane/tenantlane/internal/load"
+	"github.com/tenantlane/tenantlane/internal/sample"
+	"github.com/tenantlane/tenantlane/internal/stale"
 )
-
-// quarantineSuffix names the topic of records that came in a stale epoch.
-const quarantineSuffix = ".tl-quarantine"
 
 type verifyFlags struct {
 	kafka    kafkaFlags
@@ -60,14 +60,27 @@ func (e *env) verify(ctx context.Context, f *verifyFlags) error {
 		return usagef("--log: missing; give the log of each worker")
 	}
 	checker := check.New()
+	client, err := e.verifyClient(ctx, f)
+	if err != nil {
+		return err
+	}
+	if client != nil {
+		defer client.Close()
+		if err := e.readQuarantine(ctx, f, client, checker); err != nil {
+			return err
+		}
+	}
 	bar := e.newProgress("bytes read", totalSize(append(f.workers, f.produced...)))
-	err := e.readLogs(ctx, f, checker, bar)
+	err = e.readLogs(ctx, f, checker, bar)
 	bar.end()
 	if err == nil && len(f.produced) == 0 {
-		err = e.readTopic(ctx, f, checker)
+		err = e.readTopic(ctx, f, client, checker)
 	}
 	if err != nil {
 		return err
+	}
+	if client == nil {
+		e.note("no brokers are given, so the quarantine of topic %q was not looked at", f.topic)
 	}
 	report := checker.Report()
 	if err := e.printVerdict(report, f.output.json()); err != nil {
@@ -123,62 +136,75 @@ func (e *env) readLogs(ctx context.Context, f *verifyFlags, checker *check.Check
 	return nil
 }
 
-// readTopic tells the checker what the topic and its quarantine hold.
-func (e *env) readTopic(ctx context.Context, f *verifyFlags, checker *check.Checker) error {
+// verifyClient connects where the topic is needed, or else where it is known how:
+// then the quarantine is looked at too.
+func (e *env) verifyClient(ctx context.Context, f *verifyFlags) (*kgo.Client, error) {
+	if len(f.produced) > 0 && !f.kafka.given() {
+		return nil, nil
+	}
 	client, err := f.kafka.connect(ctx, f.logs.logger(e))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer client.Close()
-	if _, err = topicPartitions(ctx, client, f.topic); err != nil {
-		return err
+	if len(f.produced) == 0 {
+		if _, err := topicPartitions(ctx, client, f.topic); err != nil {
+			client.Close()
+			return nil, err
+		}
 	}
+	return client, nil
+}
+
+// readTopic tells the checker what the topic holds. What was set aside in
+// quarantine need not be handled.
+func (e *env) readTopic(ctx context.Context, f *verifyFlags, client *kgo.Client, checker *check.Checker) error {
 	bar := e.newProgress("records read", 0)
 	read := int64(0)
-	foreign, err := load.ReadTopic(ctx, client, f.topic, func(v load.Value) {
-		checker.Produced(v.ID, v.Seq)
+	foreign, err := load.ReadTopic(ctx, client, f.topic, func(v load.Value, partition int32, offset int64) {
+		if !checker.IsQuarantined(partition, offset) {
+			checker.Produced(v.ID, v.Seq)
+		}
 		read++
 		bar.set(read)
 	})
 	bar.end()
-	if err != nil {
-		return err
-	}
-	if foreign > 0 {
+	if err == nil && foreign > 0 {
 		e.note("topic %q: %d records that are not from loadgen are left out", f.topic, foreign)
 	}
-	quarantined, err := recordsIn(ctx, client, f.topic+quarantineSuffix)
-	checker.Quarantined(quarantined)
 	return err
 }
 
-// recordsIn counts the offsets of a topic, which may be missing.
-func recordsIn(ctx context.Context, client *kgo.Client, topic string) (uint64, error) {
-	admin := kadm.NewClient(client)
-	starts, err := admin.ListStartOffsets(ctx, topic)
-	if err == nil {
-		err = starts.Error()
+// readQuarantine tells the checker which of the topic's records were set aside.
+func (e *env) readQuarantine(ctx context.Context, f *verifyFlags, client *kgo.Client, checker *check.Checker) error {
+	topic, unread := f.topic+consumer.QuarantineSuffix, 0
+	reader, err := sample.NewReader(client, sample.Config{MaxBytes: 4 << 20})
+	if err != nil {
+		return topicError(topic, err)
 	}
+	spans, err := reader.Tail(ctx, topic, math.MaxInt64)
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		return 0, nil
+		return nil
 	}
-	var ends kadm.ListedOffsets
-	if err == nil {
-		ends, err = admin.ListEndOffsets(ctx, topic)
-	}
-	if err == nil {
-		err = ends.Error()
+	for _, span := range spans {
+		if err == nil {
+			err = reader.Range(ctx, topic, span, func(r *kgo.Record) bool {
+				letter, bad := stale.Parse(r)
+				if bad != nil || letter.Origin.Topic != f.topic {
+					unread++
+				} else {
+					checker.Quarantined(letter.Origin.Partition, letter.Origin.Offset)
+				}
+				return true
+			})
+		}
 	}
 	if err != nil {
-		return 0, topicError(topic, err)
+		return topicError(topic, err)
 	}
-	var n uint64
-	ends.Each(func(end kadm.ListedOffset) {
-		if start, ok := starts.Lookup(topic, end.Partition); ok {
-			n += uint64(end.Offset - start.Offset)
-		}
-	})
-	return n, nil
+	if unread > 0 {
+		e.note("topic %q: %d records that are not from topic %q are left out", topic, unread, f.topic)
+	}
+	return nil
 }
 
 func (e *env) printVerdict(r check.Report, asJSON bool) error {
@@ -197,7 +223,7 @@ func (e *env) printVerdict(r check.Report, asJSON bool) error {
 	fmt.Fprintf(table, "out of order\t%d\n", r.OrderViolations)
 	fmt.Fprintf(table, "repeated\t%d\t%d allowed by the commits\n", r.Duplicates, r.DuplicatesAllowed)
 	fmt.Fprintf(table, "committed too early\t%d\n", r.EarlyCommits)
-	fmt.Fprintf(table, "quarantined\t%d\n", r.Quarantined)
+	fmt.Fprintf(table, "quarantined\t%d\t%d of them acknowledged\n", r.Quarantined, r.QuarantinedAcknowledged)
 	for _, w := range r.Worst {
 		fmt.Fprintf(table, "  tenant %q of %s:\t%d lost, %d out of order\t%s\n", w.Tenant, w.Producer, w.Lost, w.OrderViolations, w.Example)
 	}

@@ -43,7 +43,14 @@ type Checker struct {
 	partitions map[int32]*partition
 	processes  map[string]int32 // name to number, so that states stay small
 	faults     map[*sequence]*faults
+	quarantine map[place]struct{}
 	totals     totals
+}
+
+// place is where a record lies.
+type place struct {
+	partition int32
+	offset    int64
 }
 
 // sequence is the state of one ID.
@@ -56,7 +63,7 @@ type sequence struct {
 }
 
 type totals struct {
-	produced, handled, duplicates, allowed, violations, early, quarantined uint64
+	produced, handled, duplicates, allowed, violations, early, acknowledged uint64
 }
 
 // New makes an empty Checker.
@@ -66,6 +73,7 @@ func New() *Checker {
 		partitions: map[int32]*partition{},
 		processes:  map[string]int32{},
 		faults:     map[*sequence]*faults{},
+		quarantine: map[place]struct{}{},
 	}
 }
 
@@ -95,12 +103,34 @@ func (c *Checker) Committed(process string, partition int32, offset int64) {
 	c.partition(partition).commit(c.process(process), offset)
 }
 
-// Quarantined says that n more records lie in the quarantine topic. They are
-// counted and do not count as handled.
-func (c *Checker) Quarantined(n uint64) {
+// ProducedAt is Produced of a record whose place in the topic is known. A
+// record that lies in quarantine must not have been acknowledged there: tell of
+// the quarantine first.
+func (c *Checker) ProducedAt(h Handling) {
+	c.Produced(h.ID, h.Seq)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.totals.quarantined += n
+	if _, aside := c.quarantine[place{h.Partition, h.Offset}]; aside {
+		c.totals.acknowledged++
+		c.fault(c.sequence(h.ID)).setAside(h)
+	}
+}
+
+// Quarantined says that the record that lay at an offset of the topic lies in
+// the quarantine topic. Saying it again changes nothing: each group sets it
+// aside. It is counted and does not count as handled.
+func (c *Checker) Quarantined(partition int32, offset int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.quarantine[place{partition, offset}] = struct{}{}
+}
+
+// IsQuarantined tells whether Quarantined was told of that record.
+func (c *Checker) IsQuarantined(partition int32, offset int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.quarantine[place{partition, offset}]
+	return ok
 }
 
 // Handled judges one handling by what came before it.

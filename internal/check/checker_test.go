@@ -218,8 +218,29 @@ func TestWorstNamesTheTenantAndShowsAnExample(t *testing.T) {
 
 func TestReportOfNothing(t *testing.T) {
 	c := New()
-	c.Quarantined(2)
+	c.Quarantined(0, 2)
+	c.Quarantined(1, 2)
+	c.Quarantined(1, 2) // by another group
 	if diff := cmp.Diff(Report{Quarantined: 2, Worst: []Finding{}}, c.Report()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestQuarantine: what was acknowledged where it lay must not be set aside; the
+// copy that was sent again elsewhere is another record.
+func TestQuarantine(t *testing.T) {
+	c := New()
+	c.Quarantined(3, 7)
+	c.ProducedAt(Handling{ID: ID{"p", "a"}, Seq: 1, Partition: 4, Offset: 7})
+	c.Handled(Handling{Process: "A", ID: ID{"p", "a"}, Seq: 1, Partition: 4, Offset: 7})
+	if r := c.Report(); !r.OK() || r.Quarantined != 1 {
+		t.Errorf("%+v", r)
+	}
+	c.ProducedAt(Handling{ID: ID{"p", "a"}, Seq: 2, Partition: 3, Offset: 7})
+	c.Handled(Handling{Process: "A", ID: ID{"p", "a"}, Seq: 2, Partition: 4, Offset: 9})
+	r := c.Report()
+	if r.QuarantinedAcknowledged != 1 || !strings.Contains(r.Problem(), "1 acknowledged and set aside in quarantine") ||
+		len(r.Worst) != 1 || !strings.Contains(r.Worst[0].Example, "partition 3, offset 7") {
+		t.Errorf("%+v", r)
 	}
 }

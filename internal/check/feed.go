@@ -19,7 +19,7 @@ func FeedProduced(c *Checker, log *Reader) error {
 		if line.Kind != KindProduced {
 			return log.bad("is a worker's line, not a load generator's")
 		}
-		c.Produced(line.ID, line.Seq)
+		c.ProducedAt(line.Handling)
 	}
 }
 

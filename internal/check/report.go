@@ -24,7 +24,10 @@ type Report struct {
 	Duplicates        uint64 `json:"duplicates"`
 	DuplicatesAllowed uint64 `json:"duplicates_allowed"`
 	OrderViolations   uint64 `json:"order_violations"`
-	Quarantined       uint64 `json:"quarantined"`
+	// Quarantined are records that were set aside as stale.
+	// QuarantinedAcknowledged of them had been acknowledged where they lay.
+	Quarantined             uint64 `json:"quarantined"`
+	QuarantinedAcknowledged uint64 `json:"quarantined_acknowledged"`
 	// EarlyCommits are records that a commit covered before they were done.
 	EarlyCommits uint64 `json:"early_commits"`
 	// Unacknowledged were handled though no acknowledgement is known. That is
@@ -44,7 +47,9 @@ type Finding struct {
 	Duplicates        uint64 `json:"duplicates"`
 	DuplicatesAllowed uint64 `json:"duplicates_allowed"`
 	EarlyCommits      uint64 `json:"early_commits"`
-	Example           string `json:"example"`
+	// QuarantinedAcknowledged were acknowledged and set aside all the same.
+	QuarantinedAcknowledged uint64 `json:"quarantined_acknowledged"`
+	Example                 string `json:"example"`
 }
 
 // OK reports whether the promise was kept.
@@ -62,6 +67,7 @@ func (r Report) Problem() string {
 	add(r.OrderViolations, "out of order")
 	add(r.Duplicates-r.DuplicatesAllowed, "repeated below the committed offset")
 	add(r.EarlyCommits, "committed before they were handled")
+	add(r.QuarantinedAcknowledged, "acknowledged and set aside in quarantine")
 	return strings.Join(parts, ", ")
 }
 
@@ -74,7 +80,8 @@ func (c *Checker) Report() Report {
 	report := Report{
 		Produced: t.produced, Handled: t.handled,
 		Duplicates: t.duplicates, DuplicatesAllowed: t.allowed,
-		OrderViolations: t.violations, Quarantined: t.quarantined, EarlyCommits: t.early,
+		OrderViolations: t.violations, EarlyCommits: t.early,
+		Quarantined: uint64(len(c.quarantine)), QuarantinedAcknowledged: t.acknowledged,
 		Worst: []Finding{},
 	}
 	tenants := make(map[string]struct{})
@@ -103,17 +110,17 @@ func worse(a, b Finding) int {
 }
 
 func (f Finding) weight() uint64 {
-	return f.Lost + f.OrderViolations + f.EarlyCommits + f.Duplicates - f.DuplicatesAllowed
+	return f.Lost + f.OrderViolations + f.EarlyCommits + f.QuarantinedAcknowledged + f.Duplicates - f.DuplicatesAllowed
 }
 
 // faults is what went wrong with one ID; nil means nothing did.
 type faults struct {
-	violations, early, duplicates, allowed uint64
-	example                                string
+	violations, early, duplicates, allowed, aside uint64
+	example                                       string
 }
 
 func (f *faults) serious() bool {
-	return f != nil && (f.violations > 0 || f.early > 0 || f.duplicates > f.allowed)
+	return f != nil && (f.violations > 0 || f.early > 0 || f.aside > 0 || f.duplicates > f.allowed)
 }
 
 func (f *faults) finding(id ID, lost, lowest uint64) Finding {
@@ -125,7 +132,7 @@ func (f *faults) finding(id ID, lost, lowest uint64) Finding {
 	if f != nil {
 		found.OrderViolations, found.EarlyCommits = f.violations, f.early
 		found.Duplicates, found.DuplicatesAllowed = f.duplicates, f.allowed
-		found.Example = f.example
+		found.QuarantinedAcknowledged, found.Example = f.aside, f.example
 	}
 	if found.Example == "" {
 		found.Example = fmt.Sprintf("sequence %d was acknowledged and never handled", lowest)
@@ -146,6 +153,13 @@ func (f *faults) fellBack(h Handling) {
 func (f *faults) earlyCommit(h Handling, floor int64) {
 	f.early++
 	f.show(h, "was handled for the first time when everything below offset %d was committed", floor)
+}
+
+func (f *faults) setAside(h Handling) {
+	f.aside++
+	if f.example == "" {
+		f.example = fmt.Sprintf("sequence %d was acknowledged at partition %d, offset %d, and lies in quarantine", h.Seq, h.Partition, h.Offset)
+	}
 }
 
 func (f *faults) repeat(h Handling, floor int64) (allowed bool) {

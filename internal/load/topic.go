@@ -12,10 +12,10 @@ import (
 )
 
 // ReadTopic visits every checkable record that a topic holds at the time of
-// the call, partition after partition in offset order, from one goroutine at a
+// the call, with where it lies, partition after partition in offset order, from one goroutine at a
 // time. Control records are left out; foreign counts the others that are not
 // the load generator's. An error names the partition that could not be read.
-func ReadTopic(ctx context.Context, client *kgo.Client, topic string, visit func(Value)) (foreign int64, err error) {
+func ReadTopic(ctx context.Context, client *kgo.Client, topic string, visit func(v Value, partition int32, offset int64)) (foreign int64, err error) {
 	reader, err := sample.NewReader(client, sample.Config{MaxBytes: 4 << 20})
 	if err != nil {
 		return 0, fmt.Errorf("topic %s: %w", topic, err)
@@ -31,7 +31,7 @@ func ReadTopic(ctx context.Context, client *kgo.Client, topic string, visit func
 			case err != nil:
 				foreign++
 			default:
-				visit(v)
+				visit(v, r.Partition, r.Offset)
 			}
 			return true
 		})
