@@ -176,6 +176,7 @@ func TestUsageOfKafkaCommands(t *testing.T) {
 		{"loadgen --topic t", "--count"},
 		{"loadgen --topic t --count -1", "--count"},
 		{"loadgen --topic t --count 1 --rate -1", "--rate"},
+		{"loadgen --topic t --count 1 --max-errors 0", "--max-errors"},
 		{"loadgen --topic t --count 1 --size -1", "--size"},
 		{"loadgen --topic t --whale acme", "NAME:count"},
 		{"loadgen --topic t --whale acme:many", "--whale"},

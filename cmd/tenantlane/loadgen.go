@@ -41,6 +41,7 @@ type loadgenFlags struct {
 	seed    uint64
 	whales  []string
 	logFile string
+	errors  int64
 }
 
 type loadgenAnswer struct {
@@ -77,6 +78,7 @@ func (f *loadgenFlags) register(flags *pflag.FlagSet) {
 	flags.Uint64Var(&f.seed, "seed", 1, "the same seed draws the same tenants")
 	flags.StringArrayVar(&f.whales, "whale", nil, "NAME:count, records of one tenant besides --count; repeatable")
 	flags.StringVar(&f.logFile, "log-file", "", "file to which a line for each acknowledged record is appended")
+	flags.Int64Var(&f.errors, "max-errors", load.DefaultMaxErrors, "how many records may fail before the run gives up; -1: no end, each is counted and left out")
 	f.kafka.register(flags)
 	f.table.register(flags, &f.kafka)
 	f.output.register(flags)
@@ -139,6 +141,8 @@ func (f *loadgenFlags) validate() error {
 		return usagef("--count: missing; or give --whale NAME:count")
 	case f.rate < 0:
 		return usagef("--rate: %g is negative", f.rate)
+	case f.errors == 0 || f.errors < -1:
+		return usagef("--max-errors: %d, want at least 1, or -1 for no end", f.errors)
 	case f.size < 0 || f.size > 10<<20:
 		return usagef("--size: %d, want 0 to %d bytes", f.size, 10<<20)
 	}
@@ -252,7 +256,9 @@ func (e *env) produceMix(ctx context.Context, f *loadgenFlags, recorder *load.Re
 		return errors.Join(err, producer.Close(ctx))
 	}
 	bar := e.newProgress("produced", mix.Left())
-	generator := load.Generator{Producer: producer, Recorder: recorder, Rate: f.rate, Acknowledged: acks.Acknowledged, Progress: bar.set}
+	generator := load.Generator{
+		Producer: producer, Recorder: recorder, Rate: f.rate, MaxErrors: f.errors, Acknowledged: acks.Acknowledged, Progress: bar.set,
+	}
 	result, err := generator.Run(ctx, mix)
 	bar.end()
 	err = errors.Join(err, closeProducer(ctx, producer), closeLog())

@@ -66,7 +66,7 @@ func (e *env) verify(ctx context.Context, f *verifyFlags) error {
 	}
 	if client != nil {
 		defer client.Close()
-		if err := e.readQuarantine(ctx, f, client, checker); err != nil {
+		if err = e.readQuarantine(ctx, f, client, checker); err != nil {
 			return err
 		}
 	}

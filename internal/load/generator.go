@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -13,9 +14,9 @@ import (
 
 const (
 	defaultDrainTimeout = 30 * time.Second
-	// maxErrors is how many records may fail before a run gives up: one may
-	// be bad luck, a hundred are a topic or a cluster that does not work.
-	maxErrors = 100
+	// DefaultMaxErrors is how many records may fail before a run gives up: one
+	// may be bad luck, a hundred are a topic or a cluster that does not work.
+	DefaultMaxErrors = 100
 )
 
 // Producer is what a Generator produces through: a partitioner.Producer.
@@ -34,6 +35,9 @@ type Generator struct {
 	// DrainTimeout bounds the wait for acknowledgements at the end and after
 	// a cancel. Default 30 s.
 	DrainTimeout time.Duration
+	// MaxErrors is how many records may fail before the run gives up;
+	// DefaultMaxErrors by default, negative for no end.
+	MaxErrors int64
 	// Acknowledged, if not nil, is called for each record that the broker
 	// acknowledged. Calls come from the client's goroutine, one at a time. An
 	// error ends the run.
@@ -64,7 +68,7 @@ func (r Result) PerSecond() float64 {
 
 // Run produces all of the mix and waits for the acknowledgements. When ctx
 // ends it stops, waits for what is in flight, and returns the context's error.
-// It also stops after a hundred failed records. The Result counts what was
+// It also stops after MaxErrors failed records. The Result counts what was
 // acknowledged either way.
 func (g *Generator) Run(ctx context.Context, mix *Mix) (Result, error) {
 	begun := time.Now()
@@ -122,7 +126,8 @@ func (g *Generator) produce(ctx context.Context, mix *Mix, begun time.Time) erro
 func (g *Generator) broken() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.result.Errors >= maxErrors {
+	most := cmp.Or(g.MaxErrors, DefaultMaxErrors)
+	if most > 0 && g.result.Errors >= most {
 		return fmt.Errorf("%d records failed, the first: %w", g.result.Errors, g.result.First)
 	}
 	return g.failed

@@ -126,8 +126,13 @@ func TestFailuresAreCountedAndEndARun(t *testing.T) {
 	}
 	g = Generator{Producer: b, Recorder: &Recorder{Topic: "orders", Producer: "p"}}
 	result, err = g.Run(t.Context(), mixOf(t, 100_000))
-	if !errors.Is(err, bad) || result.Errors != maxErrors {
+	if !errors.Is(err, bad) || result.Errors != DefaultMaxErrors {
 		t.Errorf("%+v, %v", result, err)
+	}
+	g = Generator{Producer: b, Recorder: &Recorder{Topic: "orders", Producer: "p"}, MaxErrors: -1}
+	result, err = g.Run(t.Context(), mixOf(t, 1000))
+	if err != nil || result.Errors != 500 {
+		t.Errorf("no end: %+v, %v", result, err)
 	}
 }
 
