@@ -27,6 +27,7 @@ var pure = map[string][]string{
 	"consumer/lane":       {"golang.org/x/time/rate"},
 	"consumer/offset":     nil,
 	"lagwatch/lag":        nil,
+	"lagwatch/mute":       {"go.yaml.in/yaml/v4"},
 	"internal/sketch":     nil,
 	"internal/check":      nil,
 	"internal/marks":      nil,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tenantlane/tenantlane/lagwatch/lag"
+	"github.com/tenantlane/tenantlane/lagwatch/mute"
 	"github.com/tenantlane/tenantlane/lagwatch/notify"
 	"github.com/tenantlane/tenantlane/partitioner/store"
 )
@@ -75,6 +77,12 @@ type Config struct {
 	// OnEvaluation is called after each round, from the watcher's goroutine;
 	// nil: not called.
 	OnEvaluation func(*Evaluation)
+	// Maintenance are windows in which alerts do not begin at targets that have
+	// no silences of their own.
+	Maintenance []mute.Window
+	// APIToken lets its holders add silences and markers at the web listener;
+	// empty: nobody can.
+	APIToken notify.Secret
 	// Listen is the address of the web listener (metrics, health); empty:
 	// none. Without a host it is the loopback interface.
 	Listen string
@@ -97,6 +105,9 @@ type Override struct {
 	Rule *lag.Rule
 	// Owner is put on the alerts.
 	Owner string
+	// Severity replaces the severity of what would page: "ticket", "page" or
+	// "critical"; empty: it stays. loss_risk always pages.
+	Severity string
 }
 
 func (o *Override) matches(group, topic string) bool {
@@ -145,6 +156,9 @@ func (c *Config) validate() error {
 		if _, err := path.Match(o.Group+o.Topic, ""); err != nil {
 			return fmt.Errorf("Overrides[%d]: %w", i, err)
 		}
+		if err := checkSeverity(o.Severity); err != nil {
+			return fmt.Errorf("Overrides[%d]: Severity: %w", i, err)
+		}
 		if o.Rule == nil {
 			continue
 		}
@@ -163,9 +177,18 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// override is what applies to a group and topic: its rule and its owner.
-func (c *Config) override(group, topic string) (lag.Rule, string) {
-	rule, owner := *c.Rule, ""
+// checkSeverity takes a severity, or none.
+func checkSeverity(s string) error {
+	if s != "" && !slices.Contains([]string{"ticket", "page", "critical"}, s) {
+		return fmt.Errorf("%q is not ticket, page or critical", s)
+	}
+	return nil
+}
+
+// override is what applies to a group and topic: its rule, and the override
+// that matched.
+func (c *Config) override(group, topic string) (lag.Rule, Override) {
+	rule := *c.Rule
 	for _, o := range c.Overrides {
 		if !o.matches(group, topic) {
 			continue
@@ -174,9 +197,9 @@ func (c *Config) override(group, topic string) (lag.Rule, string) {
 			rule = *o.Rule
 			rule.Interval = c.Rule.Interval
 		}
-		return rule, o.Owner
+		return rule, o
 	}
-	return rule, owner
+	return rule, Override{}
 }
 
 func (c *Config) watchesGroup(name string) bool {

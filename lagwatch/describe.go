@@ -96,6 +96,7 @@ func (e *engine) fire(out *Evaluation, pool *PoolEvaluation, s *Snapshot, key pa
 }
 
 func (e *engine) add(out *Evaluation, pool *PoolEvaluation, a notify.Alert) {
+	a.Impact = impact(a.Name)
 	pool.Firing = append(pool.Firing, Firing{
 		Alert: a.Name, Partitions: a.Partitions, Tenant: a.Tenant, TenantHex: a.TenantHex, Share: rounded(a.Share),
 		Severity: a.Severity, Since: a.Since, Summary: a.Summary,
@@ -108,7 +109,7 @@ func (e *engine) alert(s *Snapshot, key pairKey, a *lag.Alert, who attribution) 
 	p := e.pairs[key]
 	out := notify.Alert{
 		Name: a.Name, Cluster: s.Cluster, Group: key.group, Topic: key.topic, Pool: a.Pool,
-		Severity: a.Severity.String(), Since: a.Since, Partitions: append([]int32{}, a.Partitions...),
+		Severity: p.loud(a.Name, a.Severity), Since: a.Since, Partitions: append([]int32{}, a.Partitions...),
 		Owner: p.owner, Runbook: e.runbook(a.Name), Share: who.share,
 	}
 	out.Tenant, out.TenantHex = e.shown(who.tenant)

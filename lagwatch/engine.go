@@ -38,6 +38,7 @@ type topicLogs struct {
 type pairState struct {
 	tracker *lag.Tracker
 	owner   string
+	loudest string // replaces the severity of what would page; empty: it stays
 	rule    lag.Rule
 	samples []lag.Sample
 	verdict *lag.Verdict
@@ -162,15 +163,25 @@ func (e *engine) addPair(key pairKey) {
 	if _, ok := e.pairs[key]; ok {
 		return
 	}
-	rule, owner := e.cfg.override(key.group, key.topic)
+	rule, o := e.cfg.override(key.group, key.topic)
 	if e.once {
 		rule.For, rule.DrainOK, rule.KeepFiring = 0, 0, 0
 	}
-	e.pairs[key] = &pairState{tracker: lag.NewTracker(rule, e.layout(key.topic).poolOf), owner: owner, rule: rule}
+	e.pairs[key] = &pairState{tracker: lag.NewTracker(rule, e.layout(key.topic).poolOf), owner: o.Owner, loudest: o.Severity, rule: rule}
 	e.order = append(e.order, key)
 	slices.SortFunc(e.order, func(a, b pairKey) int {
 		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.topic, b.topic))
 	})
+}
+
+// loud is an alert's severity under the overrides. What is about to be deleted
+// always pages.
+func (p *pairState) loud(alert string, severity lag.Severity) string {
+	lower := p.loudest == lag.Ticket.String()
+	if severity < lag.Page || p.loudest == "" || lower && alert == lag.AlertLossRisk {
+		return severity.String()
+	}
+	return p.loudest
 }
 
 // observePair takes one (group, topic) through the rule.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tenantlane/tenantlane/lagwatch/lag"
+	"github.com/tenantlane/tenantlane/lagwatch/mute"
 	"github.com/tenantlane/tenantlane/lagwatch/notify"
 )
 
@@ -28,6 +29,12 @@ type Evaluation struct {
 	Watcher []Firing `json:"watcher,omitempty"`
 	// StateError says why the state file was not written last time.
 	StateError string `json:"state_error,omitempty"`
+
+	// Muted says of open alerts, by dedup key, what keeps them from beginning at
+	// targets that have no silences of their own.
+	Muted map[string]string `json:"muted,omitempty"`
+	// Silences are those that are not over.
+	Silences []mute.Silence `json:"silences,omitempty"`
 
 	alerts []notify.Alert
 }

@@ -16,6 +16,7 @@ type overrideYAML struct {
 	Group         string        `yaml:"group"`
 	Topic         string        `yaml:"topic"`
 	Owner         string        `yaml:"owner"`
+	Severity      string        `yaml:"severity"`
 	Ratio         *float64      `yaml:"ratio"`
 	CriticalRatio *float64      `yaml:"critical_ratio"`
 	MinLag        *int64        `yaml:"min_lag"`
@@ -50,6 +51,8 @@ func (d *durationYAML) UnmarshalYAML(node *yaml.Node) error {
 //     for: 10m
 //   - topic: audit
 //     behind_pages: true
+//   - group: staging-*
+//     severity: ticket
 //
 // What an entry does not name stays as in base. Unknown fields are errors.
 func ParseOverrides(text []byte, base lag.Rule) ([]Override, error) {
@@ -65,7 +68,10 @@ func ParseOverrides(text []byte, base lag.Rule) ([]Override, error) {
 		if err := rule.Validate(); err != nil {
 			return nil, fmt.Errorf("overrides: entry %d: %w", i+1, err)
 		}
-		out[i] = Override{Group: entries[i].Group, Topic: entries[i].Topic, Owner: entries[i].Owner, Rule: &rule}
+		if err := checkSeverity(entries[i].Severity); err != nil {
+			return nil, fmt.Errorf("overrides: entry %d: severity: %w", i+1, err)
+		}
+		out[i] = Override{Group: entries[i].Group, Topic: entries[i].Topic, Owner: entries[i].Owner, Severity: entries[i].Severity, Rule: &rule}
 	}
 	return out, nil
 }

@@ -29,6 +29,7 @@ func (w *Watcher) watchSelf(e *Evaluation) {
 		a := notify.Alert{
 			Name: lag.AlertNotifyFailing, Cluster: e.Cluster, Pool: target, Severity: lag.Page.String(), Since: since,
 			Summary: fmt.Sprintf("Target %s does not take alerts: %v", target, failing[target]), Runbook: w.engine.runbook(lag.AlertNotifyFailing),
+			Impact: impact(lag.AlertNotifyFailing),
 		}
 		e.Watcher = append(e.Watcher, Firing{Alert: a.Name, Severity: a.Severity, Since: since, Summary: a.Summary, Partitions: []int32{}})
 		e.alerts = append(e.alerts, a)

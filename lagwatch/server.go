@@ -57,10 +57,12 @@ func (w *Watcher) listen() (serve func(context.Context), err error) {
 }
 
 // Handler serves the page, /metrics, /-/healthy and /-/ready, for those who
-// have a server of their own. Nothing it serves changes anything.
+// have a server of their own. Nothing it serves changes anything, except under
+// /api/ for holders of Config.APIToken.
 func (w *Watcher) Handler() http.Handler {
 	mux := http.NewServeMux()
 	w.web.register(mux)
+	w.registerAPI(mux)
 	if w.cfg.Gatherer != nil {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(w.cfg.Gatherer, promhttp.HandlerOpts{}))
 	}

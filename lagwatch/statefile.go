@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tenantlane/tenantlane/lagwatch/lag"
+	"github.com/tenantlane/tenantlane/lagwatch/mute"
 	"github.com/tenantlane/tenantlane/lagwatch/notify"
 )
 
@@ -26,6 +27,9 @@ type savedState struct {
 	Pairs   []savedPair            `json:"pairs"`
 	Named   map[string]savedName   `json:"named,omitempty"`
 	Told    notify.State           `json:"told"`
+
+	Silences []mute.Silence `json:"silences,omitempty"`
+	Markers  []Marker       `json:"markers,omitempty"`
 }
 
 const stateVersion = 1
@@ -146,6 +150,7 @@ func (w *Watcher) state(now time.Time) *savedState {
 		Version: stateVersion, SavedAt: now, Groups: w.inv.groups, Topics: w.inv.topics,
 		Logs: map[string]*savedLogs{}, Named: w.engine.savedNames(), Told: w.notifier.State(),
 	}
+	s.Silences, s.Markers = w.journal.list(now)
 	e := w.engine
 	for _, key := range e.order {
 		p := e.pairs[key]
@@ -221,6 +226,7 @@ func (w *Watcher) restore(s *savedState) {
 		}
 	}
 	w.engine.useNames(s.Named)
+	w.journal.restore(s.Silences, s.Markers)
 }
 
 func (e *engine) restoreLogs(topic string, s *savedLogs) {

@@ -28,6 +28,7 @@ type Watcher struct {
 	metrics  *metrics
 	last     atomic.Pointer[Evaluation]
 	heat     *heatMap
+	journal  *journal
 	web      *web
 	// Only the goroutine of Run or Once uses these.
 	looksOnce  bool
@@ -54,6 +55,7 @@ func New(cfg Config) (*Watcher, error) {
 	}
 	w := &Watcher{cfg: cfg, log: cfg.Logger, inv: newInventory(cfg.literalGroups()), told: make(chan struct{}, 1), failingSince: map[string]time.Time{}}
 	w.heat = newHeatMap()
+	w.journal = &journal{windows: cfg.Maintenance}
 	if w.web, err = newWeb(w.Last, w.heat); err != nil {
 		return nil, fmt.Errorf("lagwatch: page: %w", err)
 	}
@@ -65,7 +67,7 @@ func New(cfg Config) (*Watcher, error) {
 	}
 	w.notifier, err = notify.New(notify.Config{
 		Targets: cfg.Targets, Fallback: cfg.Fallback, Backoff: cfg.Backoff, Logger: cfg.Logger, Registerer: cfg.Registerer,
-		OnTold: w.noteTold,
+		OnTold: w.noteTold, Muted: func(a *notify.Alert) bool { return w.journal.mutedBy(a, time.Now()) != "" },
 	}, told)
 	if err != nil {
 		return nil, fmt.Errorf("lagwatch: %w", err)
@@ -232,10 +234,26 @@ func (w *Watcher) look(ctx context.Context, s *sampler, reader *sample.Reader) *
 	if !w.looksOnce {
 		w.watchSelf(e)
 	}
+	w.annotate(e)
 	w.heat.add(e, max(heatColumn, w.cfg.Rule.Interval))
 	w.last.Store(e)
 	w.report(e)
 	return e
+}
+
+// annotate adds what people told the watcher.
+func (w *Watcher) annotate(e *Evaluation) {
+	for i := range e.alerts {
+		a := &e.alerts[i]
+		a.Markers = w.journal.about(a.Group, a.Since)
+		if by := w.journal.mutedBy(a, e.At); by != "" {
+			if e.Muted == nil {
+				e.Muted = map[string]string{}
+			}
+			e.Muted[a.Key()] = by
+		}
+	}
+	e.Silences, _ = w.journal.list(e.At)
 }
 
 // report logs when the sight changes.

@@ -95,7 +95,8 @@ type overviewPage struct {
 type firingRow struct {
 	Firing
 	Group, Topic, Pool string
-	Commands           []string
+	Commands, Markers  []string
+	Impact, Muted      string
 	Runbook            string
 	Link               string
 }
@@ -136,6 +137,7 @@ func firingRows(e *Evaluation) (out []firingRow) {
 				Alert: a.Name, Partitions: a.Partitions, Tenant: a.Tenant, Share: a.Share, Severity: a.Severity, Since: a.Since, Summary: a.Summary,
 			},
 			Group: a.Group, Topic: a.Topic, Pool: a.Pool, Commands: a.Commands, Runbook: a.Runbook,
+			Markers: a.Markers, Impact: a.Impact, Muted: e.Muted[a.Key()],
 		}
 		if a.Topic != "" {
 			row.Link = poolLink(a.Group, a.Topic, cmp.Or(a.Pool, lag.SharedPool))

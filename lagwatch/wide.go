@@ -63,7 +63,7 @@ func (e *engine) wideAlerts() map[string]*wideAlert {
 // groupAlert is a wide alert as it is told. Its identity has no topic.
 func (e *engine) groupAlert(s *Snapshot, key pairKey, w *wideAlert) notify.Alert {
 	out := notify.Alert{
-		Name: w.name, Cluster: s.Cluster, Group: key.group, Severity: w.severity.String(), Since: w.since,
+		Name: w.name, Cluster: s.Cluster, Group: key.group, Severity: e.pairs[key].loud(w.name, w.severity), Since: w.since,
 		Partitions: []int32{}, Owner: e.pairs[key].owner, Runbook: e.runbook(w.name),
 	}
 	out.Summary = groupSummary(&out)

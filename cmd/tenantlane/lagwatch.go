@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	_ "time/tzdata" // zones of maintenance windows, also where the system has none
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/tenantlane/tenantlane/lagwatch"
 	"github.com/tenantlane/tenantlane/lagwatch/lag"
+	"github.com/tenantlane/tenantlane/lagwatch/mute"
 )
 
 // lagwatchFlags are what to watch, by which rule, and whom to tell.
@@ -33,6 +35,8 @@ type lagwatchFlags struct {
 	listen  string
 	state   string
 	rules   string
+	windows string
+	token   watcherToken
 
 	election lagwatch.Election
 	hide     bool
@@ -66,8 +70,10 @@ func newLagwatchCommand(e *env) *cobra.Command {
 	cmd.Flags().StringVar(&f.election.Topic, "election-topic", "", "with replicas: topic whose partition 0 the one that tells holds, like tenantlane.routing")
 	cmd.Flags().StringVar(&f.record, "record", "", "`file` to which each sample is appended, for lagwatch replay")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "address for the page, /metrics and health; without a host it is loopback (default: none)")
+	f.token.register(cmd.Flags(), "lets its holders add silences and markers at --listen")
 	service(cmd)
-	cmd.AddCommand(newLagwatchReplayCommand(e), newLagwatchExplainCommand(e), newLagwatchCheckCommand(e), newLagwatchTestPageCommand(e))
+	cmd.AddCommand(newLagwatchReplayCommand(e), newLagwatchExplainCommand(e), newLagwatchCheckCommand(e), newLagwatchTestPageCommand(e),
+		newLagwatchSilenceCommand(e), newLagwatchMarkCommand(e))
 	return cmd
 }
 
@@ -87,6 +93,7 @@ func (f *lagwatchFlags) registerSight(flags *pflag.FlagSet) {
 	flags.StringVar(&f.cluster, "cluster", "", "name of the cluster in alerts (default: its id)")
 	flags.DurationVar(&f.timeout, "sample-timeout", 0, "how long a round of questions may take (default: the interval, 3s to 30s)")
 	flags.StringVar(&f.rules, "rules", "", "YAML file with other thresholds and owners for some groups and topics")
+	flags.StringVar(&f.windows, "maintenance", "", "YAML file of maintenance windows, for targets that have no silences of their own")
 	f.rule.register(flags)
 	f.kafka.register(flags)
 	f.table.register(flags, &f.kafka)
@@ -137,6 +144,15 @@ func (f *lagwatchFlags) config(ctx context.Context, e *env) (cfg lagwatch.Config
 		}
 		if err != nil {
 			return cfg, done, usagef("--rules: %w", err)
+		}
+	}
+	if f.windows != "" {
+		text, err := os.ReadFile(f.windows)
+		if err == nil {
+			cfg.Maintenance, err = mute.ParseWindows(text)
+		}
+		if err != nil {
+			return cfg, done, usagef("--maintenance: %w", err)
 		}
 	}
 	if f.table.given() {
@@ -233,6 +249,9 @@ func (e *env) lagwatchRun(ctx context.Context, f *lagwatchFlags) (err error) {
 	}
 	if f.election != (lagwatch.Election{}) {
 		cfg.Election = &f.election
+	}
+	if cfg.APIToken, err = f.token.optional(); err != nil {
+		return err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -92,7 +92,7 @@ func (t *Tracker) State() TrackerState {
 	s := TrackerState{
 		At: t.now, TopicID: t.topicID, Stuck: t.rebalanceStuck.state(), Reset: t.reset.state(), Idle: t.idle.state(), IdleAt: t.idleAt,
 		Blind: t.groupBlind.state(),
-		Gone: GoneState{t.gone.state(), t.gone.existed, t.gone.members, t.gone.emptyAt, t.gone.emptyEnd, t.gone.missing},
+		Gone:  GoneState{t.gone.state(), t.gone.existed, t.gone.members, t.gone.emptyAt, t.gone.emptyEnd, t.gone.missing},
 	}
 	s.Rebalance, s.RebalanceN = t.rebalanced.state()
 	for _, p := range t.pools {

@@ -28,6 +28,11 @@ type Alert struct {
 	Share     float64 `json:"share,omitempty"`
 	// Summary is one sentence for a person: what, since when, how bad.
 	Summary string `json:"summary"`
+	// Impact is what it means for whoever is waiting, in a sentence.
+	Impact string `json:"impact,omitempty"`
+	// Markers are deploys and other changes that were announced about the time
+	// when it began, newest last.
+	Markers []string `json:"markers,omitempty"`
 	// Commands are what to run first.
 	Commands []string `json:"commands,omitempty"`
 	Runbook  string   `json:"runbook,omitempty"`

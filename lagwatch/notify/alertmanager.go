@@ -75,6 +75,9 @@ func (a *Alertmanager) Renotify() time.Duration { return a.resend }
 // instance can page for.
 func (*Alertmanager) Watchdog() bool { return true }
 
+// Silences is true: Alertmanager has silences and inhibitions of its own.
+func (*Alertmanager) Silences() bool { return true }
+
 // ClockSkew is how far the instance's clock was from this one's at the last
 // delivery. Beyond half a minute alerts end too early or too late there.
 func (a *Alertmanager) ClockSkew() time.Duration { return time.Duration(a.skew.Load()) }
@@ -135,6 +138,7 @@ func postable(a *Alert, now time.Time) alertmanagerAlert {
 // annotations are everything but the identity, as text.
 func annotations(a *Alert) map[string]string {
 	out := map[string]string{"summary": a.Summary, "severity": a.Severity, "class": a.Class, "owner": a.Owner}
+	out["impact"], out["markers"] = a.Impact, strings.Join(a.Markers, "\n")
 	if a.Runbook != "" {
 		out["runbook_url"] = a.Runbook
 	}

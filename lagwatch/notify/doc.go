@@ -25,6 +25,10 @@
 // Everything else (partitions, tenant, numbers) may change while it fires and
 // does not page again, except that it got louder.
 //
+// An alert that Config.Muted names does not begin at a target without silences
+// of its own, until it is muted no longer; its end is told where its beginning
+// was.
+//
 // A new kind of pager is one file with a Target. Payloads may change inside
 // their file; the book and the sender know none of them.
 package notify

@@ -20,6 +20,10 @@ type Config struct {
 	Fallback Target
 	// Backoff is the wait after temporary failures.
 	Backoff Backoff
+	// Muted is true for an alert that shall not begin at targets that have no
+	// silences of their own; nil: none is. It is asked at each Publish, and must
+	// be safe for concurrent use.
+	Muted func(a *Alert) bool
 	// OnTold is called after a target was told something, from its sender's
 	// goroutine; nil: not called. State has it by then.
 	OnTold func()
@@ -35,6 +39,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Backoff.Max == 0 {
 		c.Backoff.Max = 5 * time.Minute
+	}
+	if c.Muted == nil {
+		c.Muted = func(*Alert) bool { return false }
 	}
 	if c.OnTold == nil {
 		c.OnTold = func() {}
@@ -89,7 +96,7 @@ func New(cfg Config, state State) (*Notifier, error) {
 		close(idle)
 		m.failing(t.Name(), false)
 		n.senders = append(n.senders, &sender{
-			target: t, fallback: cfg.Fallback, backoff: cfg.Backoff, onTold: cfg.OnTold, log: cfg.Logger, metrics: m,
+			target: t, fallback: cfg.Fallback, backoff: cfg.Backoff, muted: cfg.Muted, onTold: cfg.OnTold, log: cfg.Logger, metrics: m,
 			wake: make(chan struct{}, 1), told: told, fell: book{}, ended: book{}, idle: idle,
 		})
 	}

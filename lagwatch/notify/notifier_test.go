@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -348,5 +349,40 @@ func TestTakingOverRepeatsOnlyWhatIsInDoubt(t *testing.T) {
 		stop()
 		slices.Sort(p.got)
 		p.requireGot(t, "ended-lately page resolved", "new page firing", "new page resolved", "old page resolved")
+	})
+}
+
+// ownSilences is a pager that has silences of its own.
+type ownSilences struct{ *pager }
+
+func (ownSilences) Silences() bool { return true }
+
+// What is muted does not begin, unless the target decides that itself; what was
+// told before stays open without getting louder, and its end is told.
+func TestMutedAlertsBeginLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mutes atomic.Bool
+		slack, am := &pager{name: "slack"}, ownSilences{&pager{name: "alertmanager"}}
+		n, stop := started(t, notify.Config{
+			Targets: []notify.Target{slack, am}, Muted: func(*notify.Alert) bool { return mutes.Load() },
+		}, nil)
+		gone := hot("page")
+		gone.Name = "gone"
+		publish := func(alerts ...notify.Alert) {
+			n.Publish(alerts)
+			synctest.Wait()
+		}
+		publish(hot("page"))
+		mutes.Store(true)
+		publish(hot("critical"), gone)
+		slack.requireGot(t, "partition_hot page firing")
+		publish(gone)
+		slack.requireGot(t, "partition_hot page firing", "partition_hot page resolved")
+		mutes.Store(false)
+		publish(gone)
+		stop()
+		slack.requireGot(t, "partition_hot page firing", "partition_hot page resolved", "gone page firing")
+		am.requireGot(t, "partition_hot page firing", "partition_hot critical firing", "gone page firing", "partition_hot critical resolved")
 	})
 }

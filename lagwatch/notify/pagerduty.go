@@ -59,6 +59,9 @@ func (*PagerDuty) Name() string { return "pagerduty" }
 // Renotify is after how long an open alert is triggered again.
 func (p *PagerDuty) Renotify() time.Duration { return p.cfg.Renotify }
 
+// Silences is true: PagerDuty has maintenance windows of its own.
+func (*PagerDuty) Silences() bool { return true }
+
 // Wants leaves tickets out unless they were asked for.
 func (p *PagerDuty) Wants(a *Alert) bool { return p.cfg.Tickets || loudness(a.Severity) > 0 }
 

@@ -51,6 +51,16 @@ func Watchdog(t Target) bool {
 	return ok && w.Watchdog()
 }
 
+// silencer is a Target with silences of its own.
+type silencer interface {
+	Silences() bool
+}
+
+func silences(t Target) bool {
+	s, ok := t.(silencer)
+	return ok && s.Silences()
+}
+
 // skewed is a Target that knows how far the other side's clock is off.
 type skewed interface {
 	ClockSkew() time.Duration

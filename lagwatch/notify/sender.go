@@ -15,6 +15,7 @@ type sender struct {
 	target   Target
 	fallback Target
 	backoff  Backoff
+	muted    func(*Alert) bool
 	onTold   func()
 	log      *zap.Logger
 	metrics  *metrics
@@ -63,6 +64,7 @@ const lastTry = 2 * time.Second
 func (s *sender) publish(firing map[string]Alert) {
 	firing = wanted(s.target, firing)
 	s.mu.Lock()
+	s.mute(firing)
 	if s.passive {
 		s.assume(time.Now(), firing)
 		s.mu.Unlock()
@@ -78,6 +80,25 @@ func (s *sender) publish(firing map[string]Alert) {
 	select {
 	case s.wake <- struct{}{}:
 	default:
+	}
+}
+
+// mute leaves out of a set what shall not be told: it begins when it is muted no
+// longer. What was told stays open as it was told, and its end is told. A target
+// with silences of its own decides for itself. mu is held.
+func (s *sender) mute(firing map[string]Alert) {
+	if silences(s.target) {
+		return
+	}
+	for key, a := range firing {
+		if !s.muted(&a) {
+			continue
+		}
+		if e, told := s.told[key]; told {
+			firing[key] = e.Alert
+		} else {
+			delete(firing, key)
+		}
 	}
 }
 
@@ -265,6 +286,9 @@ func (s *sender) fallBack(ctx context.Context, due []Alert) {
 	var fresh []Alert
 	for _, a := range due {
 		_, open := s.fell[a.Key()]
+		if a.ResolvedAt.IsZero() && !silences(s.fallback) && s.muted(&a) {
+			continue
+		}
 		if open != a.ResolvedAt.IsZero() {
 			fresh = append(fresh, a)
 		}

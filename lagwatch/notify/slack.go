@@ -76,6 +76,10 @@ func writeSlack(b *strings.Builder, a *Alert) {
 		icon = ":ticket:"
 	}
 	fmt.Fprintf(b, "%s *%s* (%s) %s\n", icon, a.Name, a.Severity, slackEscape(a.Summary))
+	fmt.Fprintf(b, "Since %s. %s\n", a.Since.UTC().Format("15:04 UTC"), slackEscape(a.Impact))
+	for _, m := range a.Markers {
+		fmt.Fprintf(b, "Before it: %s\n", slackEscape(m))
+	}
 	if len(a.Commands) > 0 {
 		fmt.Fprintf(b, "```%s```\n", slackEscape(strings.Join(a.Commands, "\n")))
 	}
