@@ -1,12 +1,13 @@
 package routing
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -88,17 +89,17 @@ type Replay struct {
 	badEnd   error // why the latest version record cannot be read
 	open     map[string]change
 	settled  map[string]change
-	entries  map[uint64]uint64 // digest of each live entry, by its key's hash
-	digest   uint64            // their sum, up to the latest record
-	atEnd    uint64            // their sum at the latest version
-	sessions map[SessionID]Session
+	entries  map[uint64]uint64       // digest of each live entry, by its key's hash
+	digest   uint64                  // their sum, up to the latest record
+	atEnd    uint64                  // their sum at the latest version
+	sessions map[SessionID][]Session // by their registrations, ascending
 }
 
 // NewReplay begins at the start of a log.
 func NewReplay() *Replay {
 	return &Replay{
 		open: map[string]change{}, settled: map[string]change{},
-		entries: map[uint64]uint64{}, sessions: map[SessionID]Session{},
+		entries: map[uint64]uint64{}, sessions: map[SessionID][]Session{},
 	}
 }
 
@@ -124,11 +125,17 @@ func (r *Replay) applySession(n name, value []byte) {
 	if err != nil {
 		return
 	}
-	if value == nil {
-		delete(r.sessions, s.ID)
-		return
+	list := r.sessions[s.ID]
+	i, found := slices.BinarySearchFunc(list, s.Registration, func(s Session, n uint64) int { return cmp.Compare(s.Registration, n) })
+	if found {
+		list = slices.Delete(list, i, i+1)
 	}
-	r.sessions[s.ID] = s
+	if value != nil {
+		list = slices.Insert(list, i, s)
+	}
+	if r.sessions[s.ID] = list; len(list) == 0 {
+		delete(r.sessions, s.ID)
+	}
 }
 
 func (r *Replay) applyVersion(value []byte) {
@@ -183,15 +190,24 @@ func (r *Replay) Settled() bool { return len(r.open) == 0 }
 // Version is the latest version record, folded or not.
 func (r *Replay) Version() Version { return r.version }
 
-// Sessions lists the registered sessions, sorted by id.
+// Sessions lists the registered sessions, each once, with its latest
+// registration, sorted by id.
 func (r *Replay) Sessions() []Session {
-	return slices.SortedFunc(maps.Values(r.sessions), func(a, b Session) int { return strings.Compare(a.ID.String(), b.ID.String()) })
+	sessions := make([]Session, 0, len(r.sessions))
+	for _, list := range r.sessions {
+		sessions = append(sessions, list[len(list)-1])
+	}
+	slices.SortFunc(sessions, func(a, b Session) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	return sessions
 }
 
-// Session gives one session's registration.
+// Session gives a session's latest registration.
 func (r *Replay) Session(id SessionID) (Session, bool) {
-	s, ok := r.sessions[id]
-	return s, ok
+	list := r.sessions[id]
+	if len(list) == 0 {
+		return Session{}, false
+	}
+	return list[len(list)-1], true
 }
 
 // Fold gives the table of the latest version. Its errors wrap ErrNoTable,

@@ -4,6 +4,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -28,6 +30,10 @@ func ParseSessionID(s string) (SessionID, error) {
 // log decides: a move waits for every session that registered before it.
 type Session struct {
 	ID SessionID
+	// Registration counts from 0 how often the session registered anew, since
+	// its lease may have been over. Each is a record of its own: taking one back
+	// leaves the next.
+	Registration uint64
 	// Client is what the producer calls itself, for people.
 	Client string
 	// Topics that it routes.
@@ -44,26 +50,47 @@ type sessionValue struct {
 	At     int64    `json:"at"` // unix ms
 }
 
+func (s Session) name() name {
+	n := name{kind: kindSession, rest: s.ID.String()}
+	if s.Registration > 0 {
+		n.rest += "/" + strconv.FormatUint(s.Registration, 10)
+	}
+	return n
+}
+
 // Record is the registration. It belongs to no transaction.
 func (s Session) Record() Record {
-	return record(name{kind: kindSession, rest: s.ID.String()}, sessionValue{
+	return record(s.name(), sessionValue{
 		versioned: versioned{recordVersion}, Client: s.Client, Topics: s.Topics, At: s.At.UnixMilli(),
 	})
 }
 
-// EndRecord takes the registration back after the producer's clean end.
+// EndRecord takes the registration back, after the producer's clean end or that
+// of its lease.
 func (s Session) EndRecord() Record {
-	return Record{Key: name{kind: kindSession, rest: s.ID.String()}.key()}
+	return Record{Key: s.name().key()}
 }
 
 func readSession(n name, value []byte) (Session, error) {
-	id, err := ParseSessionID(n.rest)
+	id, registration, err := readSessionName(n.rest)
 	if err != nil || value == nil {
-		return Session{ID: id}, err
+		return Session{ID: id, Registration: registration}, err
 	}
 	return decode(value, func(v *sessionValue) (Session, error) {
-		return Session{ID: id, Client: v.Client, Topics: v.Topics, At: unixMilli(v.At)}, nil
+		return Session{ID: id, Registration: registration, Client: v.Client, Topics: v.Topics, At: unixMilli(v.At)}, nil
 	})
+}
+
+func readSessionName(s string) (id SessionID, registration uint64, err error) {
+	text, number, again := strings.Cut(s, "/")
+	if id, err = ParseSessionID(text); err != nil || !again {
+		return id, 0, err
+	}
+	registration, err = strconv.ParseUint(number, 10, 64)
+	if err == nil && (registration == 0 || strconv.FormatUint(registration, 10) != number) {
+		err = fmt.Errorf("%q is not the number of a registration", number)
+	}
+	return id, registration, err
 }
 
 // Lease is a session's sign of life in the sessions topic. Observers count its

@@ -26,10 +26,12 @@ type Topic struct {
 	client  *kgo.Client // for requests, sessions and leases; the reader and the writer have their own
 	admin   *kadm.Client
 	metrics *viewMetrics
+	life    context.Context // of what runs in the background
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	writer  writer
 	fresh   atomic.Pointer[time.Time] // asOf, for sessions to read without mu
+	leases  leases
 
 	mu sync.Mutex
 	// guards everything below
@@ -78,7 +80,7 @@ func OpenTopic(ctx context.Context, cfg TopicConfig) (*Topic, error) {
 		return nil, fmt.Errorf("routing table: Kafka client: %w", err)
 	}
 	t := &Topic{
-		view: newView(empty), cfg: cfg, client: client, admin: kadm.NewClient(client), stop: func() {}, writer: newWriter(),
+		view: newView(empty), cfg: cfg, client: client, admin: kadm.NewClient(client), life: ctx, stop: func() {}, writer: newWriter(), leases: newLeases(),
 		replay: routing.NewReplay(), moved: make(chan struct{}), loading: true, interrupt: func() {}, kick: make(chan struct{}, 1), versions: map[uint64]uint64{},
 	}
 	if t.metrics, err = newViewMetrics(t, cfg.Registerer); err != nil {
@@ -93,7 +95,7 @@ func OpenTopic(ctx context.Context, cfg TopicConfig) (*Topic, error) {
 
 func (t *Topic) open(ctx context.Context) error {
 	life, stop := context.WithCancel(ctx)
-	t.stop = stop
+	t.life, t.stop = life, stop
 	loading, done := context.WithTimeout(ctx, t.cfg.LoadTimeout)
 	defer done()
 	if err := t.prepareTopics(loading); err != nil {
@@ -126,6 +128,7 @@ func (t *Topic) awaitFirst(ctx context.Context) error {
 // Close stops following the topic and closes the store's clients. The last
 // table stays readable. Close sessions first.
 func (t *Topic) Close() error {
+	t.leases.end()
 	t.stop()
 	t.running.Wait()
 	t.writer.close()

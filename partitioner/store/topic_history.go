@@ -120,3 +120,13 @@ func (t *Topic) TableAt(ctx context.Context, present *routing.Table, revision ui
 	}
 	return routing.Revert(present, newestFirst, revision)
 }
+
+// firstError is a fetch's error, apart from that of a poll that ended in time.
+func firstError(fetches kgo.Fetches) (first error) {
+	fetches.EachError(func(_ string, _ int32, err error) {
+		if first == nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			first = err
+		}
+	})
+	return first
+}

@@ -2,14 +2,12 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
 
 	"github.com/tenantlane/tenantlane/partitioner/routing"
@@ -27,12 +25,15 @@ func (t *Topic) Sessions(ctx context.Context) ([]routing.Session, error) {
 }
 
 // AwaitSessions waits until every session that is registered now either leased
-// with the given revision of the table or a later one, or its lease is over.
+// with the given revision of the table or a later one, or ended, or its lease is
+// over. It returns the sessions whose leases were over, after taking their
+// registrations back.
+//
 // The time of a lease is counted by this machine's clock from when the lease
 // was read, and for one that was there before from when the sessions topic was
-// read to its end: so a session is never given up before it has given itself
-// up. It returns the sessions whose leases were over, after taking their
-// registrations back.
+// read to its end; and it is over only if the topic, read to its end after that
+// time, holds no later one. So a session is never given up before it has given
+// itself up.
 //
 // When ctx ends first the error names the sessions that were waited for.
 func (t *Topic) AwaitSessions(ctx context.Context, revision uint64) (over []routing.Session, err error) {
@@ -40,157 +41,162 @@ func (t *Topic) AwaitSessions(ctx context.Context, revision uint64) (over []rout
 	if err != nil || len(registered) == 0 {
 		return nil, err
 	}
-	watch := newLeaseWatch(registered, revision, t.cfg.Lease)
-	if err := t.watchLeases(ctx, watch); err != nil {
+	watch := newLeaseWatch(registered, time.Now(), t.cfg.Lease, func(l routing.Lease) bool { return l.Revision >= revision })
+	return t.awaitLeases(ctx, leaseWait{watch: watch, what: fmt.Sprintf("revision %d", revision)})
+}
+
+// leaseWait is a wait for sessions.
+type leaseWait struct {
+	watch *leaseWatch
+	what  string // is waited for
+	// progress is told whom the wait is for, at first and whenever it changes; or
+	// nil.
+	progress func(waiting []routing.Session)
+	// over tells that the wait has become pointless, with mu held; or nil.
+	over func() error
+}
+
+// awaitLeases waits until a watch waits for no one. It returns the sessions
+// whose leases are over, with their registrations taken back.
+func (t *Topic) awaitLeases(ctx context.Context, w leaseWait) ([]routing.Session, error) {
+	if err := t.FollowSessions(ctx); err != nil {
 		return nil, err
 	}
-	for _, s := range watch.over {
+	told := -1
+	for {
+		leased, changed, err := t.lookAt(&w)
+		if err != nil {
+			return nil, err
+		}
+		if n := len(w.watch.waiting); n != told && w.progress != nil {
+			w.progress(w.watch.sorted())
+			told = n
+		}
+		if w.watch.done() {
+			return w.watch.over, t.endSessions(ctx, w.watch.over)
+		}
+		if err := t.awaitLease(ctx, w.watch, leased, changed); err != nil {
+			return nil, fmt.Errorf("waiting for %s at sessions %s: %w", w.what, w.watch.names(), err)
+		}
+	}
+}
+
+// lookAt lets a watch see the leases and registrations of now. The channels are
+// closed at the next ones.
+func (t *Topic) lookAt(w *leaseWait) (leased, changed <-chan struct{}, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w.over != nil {
+		if err := w.over(); err != nil {
+			return nil, nil, err
+		}
+	}
+	if !t.loading { // else the registrations are not read yet
+		w.watch.keep(func(id routing.SessionID) bool { _, is := t.replay.Session(id); return is })
+	}
+	t.leases.mu.Lock()
+	defer t.leases.mu.Unlock()
+	w.watch.look(&t.leases.leasesRead)
+	return t.leases.moved, t.moved, t.leases.err
+}
+
+// awaitLease waits for news. Where a lease may be over it reads to the topic's
+// end first, which is what tells.
+func (t *Topic) awaitLease(ctx context.Context, watch *leaseWatch, leased, changed <-chan struct{}) error {
+	pause := watch.next(time.Now())
+	if pause <= 0 {
+		return t.leases.sync(ctx, t)
+	}
+	due := time.NewTimer(pause)
+	defer due.Stop()
+	select {
+	case <-leased:
+	case <-changed:
+	case <-due.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// endSessions takes back the registrations of sessions whose leases are over.
+// One that registered anew meanwhile has another.
+func (t *Topic) endSessions(ctx context.Context, over []routing.Session) error {
+	for _, s := range over {
 		if err := t.send(ctx, t.cfg.RoutingTopic(), s.EndRecord()); err != nil {
-			return nil, fmt.Errorf("end of session %s: %w", s.ID, err)
+			return fmt.Errorf("end of session %s: %w", s.ID, err)
 		}
 		t.cfg.Logger.Info("session without a lease is over", zap.Stringer("session", s.ID), zap.String("client", s.Client))
 	}
-	return watch.over, nil
-}
-
-// watchLeases feeds the sessions topic to a watch until it waits for no one.
-func (t *Topic) watchLeases(ctx context.Context, watch *leaseWatch) error {
-	topic := t.cfg.SessionsTopic()
-	end, err := t.offset(ctx, topic, latest)
-	if err != nil {
-		return err
-	}
-	reader, err := kgo.NewClient(t.cfg.opts(
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}),
-		kgo.KeepControlRecords(),
-		kgo.FetchMaxWait(500*time.Millisecond),
-	)...)
-	if err != nil {
-		return fmt.Errorf("Kafka client: %w", err)
-	}
-	defer reader.Close()
-	position := int64(0)
-	for {
-		if position >= end {
-			watch.atEnd(time.Now())
-		}
-		if watch.done(time.Now()) {
-			return nil
-		}
-		fetches := t.pollUntil(ctx, reader, watch.next(time.Now()))
-		if ctx.Err() != nil {
-			return fmt.Errorf("waiting for revision %d at sessions %s: %w", watch.revision, watch.names(), ctx.Err())
-		}
-		for _, r := range fetches.Records() {
-			position = r.Offset + 1
-			watch.apply(routing.Record{Key: r.Key, Value: r.Value}, time.Now())
-		}
-		if err := firstError(fetches); err != nil {
-			return topicError(topic, err, "")
-		}
-	}
-}
-
-// pollUntil polls for at most d; 0 means for as long as it takes.
-func (t *Topic) pollUntil(ctx context.Context, reader *kgo.Client, d time.Duration) kgo.Fetches {
-	if d > 0 {
-		var done context.CancelFunc
-		ctx, done = context.WithTimeout(ctx, d)
-		defer done()
-	}
-	return reader.PollFetches(ctx)
-}
-
-// firstError is a fetch's error, apart from that of a poll that ended in time.
-func firstError(fetches kgo.Fetches) (first error) {
-	fetches.EachError(func(_ string, _ int32, err error) {
-		if first == nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-			first = err
-		}
-	})
-	return first
+	return nil
 }
 
 // leaseWatch is the decision whom to wait for, over plain data.
 type leaseWatch struct {
-	revision uint64
-	lease    time.Duration
-	waiting  map[routing.SessionID]routing.Session
-	lastSeen map[routing.SessionID]time.Time
-	ended    time.Time // when the topic's end was reached; zero before
-	over     []routing.Session
+	lease     time.Duration
+	satisfied func(routing.Lease) bool
+	waiting   map[routing.SessionID]*watched
+	over      []routing.Session
 }
 
-func newLeaseWatch(sessions []routing.Session, revision uint64, lease time.Duration) *leaseWatch {
-	w := &leaseWatch{revision: revision, lease: lease, waiting: map[routing.SessionID]routing.Session{}, lastSeen: map[routing.SessionID]time.Time{}}
+// watched is a session that is waited for.
+type watched struct {
+	routing.Session
+
+	expires time.Time // when its lease may be over; of one without a lease, a lease after the wait began
+}
+
+func newLeaseWatch(sessions []routing.Session, now time.Time, lease time.Duration, satisfied func(routing.Lease) bool) *leaseWatch {
+	w := &leaseWatch{lease: lease, satisfied: satisfied, waiting: make(map[routing.SessionID]*watched, len(sessions))}
 	for _, s := range sessions {
-		w.waiting[s.ID] = s
+		w.waiting[s.ID] = &watched{Session: s, expires: now.Add(lease)}
 	}
 	return w
 }
 
-// apply takes a record of the sessions topic, read at now.
-func (w *leaseWatch) apply(r routing.Record, now time.Time) {
-	lease, ended, err := routing.ReadLease(r)
-	if err != nil {
-		return // of a later use of the topic
-	}
-	if ended || lease.Revision >= w.revision {
-		delete(w.waiting, lease.ID)
-		return
-	}
-	if !w.ended.IsZero() {
-		w.lastSeen[lease.ID] = now
-	}
+// keep drops the sessions that are not registered any more: they ended cleanly,
+// or someone else found their leases to be over.
+func (w *leaseWatch) keep(registered func(routing.SessionID) bool) {
+	maps.DeleteFunc(w.waiting, func(id routing.SessionID, _ *watched) bool { return !registered(id) })
 }
 
-// atEnd is called once the topic was read to the end.
-func (w *leaseWatch) atEnd(now time.Time) {
-	if w.ended.IsZero() {
-		w.ended = now
-	}
-}
-
-// done gives up on sessions whose lease is over, and tells whether none is left
-// to wait for.
-func (w *leaseWatch) done(now time.Time) bool {
-	if w.ended.IsZero() {
-		return false
-	}
+// look drops the sessions that leased as is wanted, and those whose leases are
+// over as of the latest time up to which everything is read.
+func (w *leaseWatch) look(read *leasesRead) {
 	for _, s := range w.sorted() {
-		if now.Sub(w.seen(s.ID)) >= w.lease {
+		watched := w.waiting[s.ID]
+		if seen, ok := read.seen[s.ID]; ok {
+			if w.satisfied(seen.lease) {
+				delete(w.waiting, s.ID)
+				continue
+			}
+			watched.expires = read.since(seen).Add(w.lease)
+		}
+		if read.knows(watched.expires) {
 			w.over = append(w.over, s)
 			delete(w.waiting, s.ID)
 		}
 	}
-	return len(w.waiting) == 0
 }
 
-// next is the time until the next lease may be over; 0 before the end is
-// reached.
+func (w *leaseWatch) done() bool { return len(w.waiting) == 0 }
+
+// next is the time until a lease may be over.
 func (w *leaseWatch) next(now time.Time) time.Duration {
-	if w.ended.IsZero() {
-		return 0
-	}
 	next := w.lease
-	for id := range w.waiting {
-		next = min(next, w.lease-now.Sub(w.seen(id)))
+	for _, s := range w.waiting {
+		next = min(next, s.expires.Sub(now))
 	}
-	return max(next, time.Millisecond)
-}
-
-// seen is since when a session's lease counts.
-func (w *leaseWatch) seen(id routing.SessionID) time.Time {
-	if at, ok := w.lastSeen[id]; ok {
-		return at
-	}
-	return w.ended
+	return next
 }
 
 func (w *leaseWatch) sorted() []routing.Session {
-	return slices.SortedFunc(maps.Values(w.waiting), func(a, b routing.Session) int {
-		return strings.Compare(a.ID.String(), b.ID.String())
-	})
+	sessions := make([]routing.Session, 0, len(w.waiting))
+	for _, s := range w.waiting {
+		sessions = append(sessions, s.Session)
+	}
+	slices.SortFunc(sessions, func(a, b routing.Session) int { return strings.Compare(a.ID.String(), b.ID.String()) })
+	return sessions
 }
 
 func (w *leaseWatch) names() string {

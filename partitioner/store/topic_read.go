@@ -75,7 +75,7 @@ func (t *Topic) readFromStart(ctx context.Context) error {
 		}
 		var failed error
 		fetches.EachError(func(_ string, _ int32, err error) { failed = err })
-		if lost := (*kgo.ErrDataLoss)(nil); errors.As(failed, &lost) || errors.Is(failed, kerr.OffsetOutOfRange) {
+		if isLost(failed) {
 			return failed
 		}
 		if failed != nil {
@@ -86,6 +86,12 @@ func (t *Topic) readFromStart(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// isLost tells whether what was read is not what the topic has now.
+func isLost(err error) bool {
+	lost := (*kgo.ErrDataLoss)(nil)
+	return errors.As(err, &lost) || errors.Is(err, kerr.OffsetOutOfRange)
 }
 
 // restart begins at the start of the log. The published table stays.

@@ -29,6 +29,10 @@ type SessionConfig struct {
 	// store's table, for a producer that has nothing in flight when it takes a
 	// new one.
 	Revision func() uint64
+	// Drained lists the open moves of whose units this producer has nothing in
+	// flight and holds everything back, until each has ended. It is asked for
+	// each lease; nil means none, ever.
+	Drained func() []string
 }
 
 // Session is a producer's registration and its lease. While Err is nil, no
@@ -44,7 +48,12 @@ type Session struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	renewed atomic.Pointer[time.Time] // when the latest lease that was confirmed was sent; nil when over
-	renewal uint64                    // of the goroutine that renews
+	news    chan struct{}             // makes the next lease come at once
+
+	// Of Register, then of the goroutine that renews, then of Close:
+	renewal       uint64
+	registrations uint64 // that were tried
+	ended         uint64 // registrations below it are taken back
 }
 
 // Register announces a producer in the routing topic and returns once its own
@@ -62,7 +71,7 @@ func (t *Topic) Register(ctx context.Context, cfg SessionConfig) (*Session, erro
 	if err := t.checkTopic(ctx, t.cfg.sessionsTopic(), trusting); err != nil {
 		return nil, err
 	}
-	s := &Session{store: t, cfg: cfg}
+	s := &Session{store: t, cfg: cfg, news: make(chan struct{}, 1)}
 	for s.Err() != nil { // a lease that ran out meanwhile may have been given up
 		if err := s.register(ctx); err != nil {
 			return nil, fmt.Errorf("session %s: %w", cfg.ID, err)
@@ -88,15 +97,24 @@ func (s *Session) Err() error {
 	return nil
 }
 
+// Announce sends a lease at once, since what Drained says has changed. It does
+// not block: calls that come while a lease is being sent are answered by one
+// more.
+func (s *Session) Announce() {
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
 // Close ends the session: nobody waits for it any more. Only a producer that
 // has nothing in flight may call it; any other lets its lease run out.
 func (s *Session) Close(ctx context.Context) error {
 	s.stop()
 	s.running.Wait()
 	s.renewed.Store(nil)
-	end := routing.Session{ID: s.cfg.ID}.EndRecord()
 	lease := routing.Record{Key: routing.Lease{ID: s.cfg.ID}.Record().Key}
-	err := s.store.send(ctx, s.store.cfg.RoutingTopic(), end)
+	err := s.endBefore(ctx, routing.Session{Registration: s.registrations})
 	if err == nil {
 		err = s.store.send(ctx, s.store.cfg.SessionsTopic(), lease)
 	}
@@ -120,13 +138,16 @@ func (t *Topic) sendAt(ctx context.Context, topic string, r routing.Record) (off
 	return sent.Offset, nil
 }
 
-// register leases first, so that whoever sees the registration sees a lease.
+// register leases first, so that whoever sees the registration sees a lease. A
+// session that registers anew does so by another record, so that nobody who
+// found the lease of before to be over takes the new registration back.
 func (s *Session) register(ctx context.Context) error {
 	sent := time.Now()
 	if err := s.lease(ctx); err != nil {
 		return err
 	}
-	registration := routing.Session{ID: s.cfg.ID, Client: s.cfg.Client, Topics: s.cfg.Topics, At: time.Now()}
+	registration := routing.Session{ID: s.cfg.ID, Registration: s.registrations, Client: s.cfg.Client, Topics: s.cfg.Topics, At: time.Now()}
+	s.registrations++
 	offset, err := s.store.sendAt(ctx, s.store.cfg.RoutingTopic(), registration.Record())
 	if err != nil {
 		return err
@@ -135,35 +156,44 @@ func (s *Session) register(ctx context.Context) error {
 		return err
 	}
 	s.renewed.Store(&sent)
+	return s.endBefore(ctx, registration)
+}
+
+// endBefore takes the registrations before the present one back.
+func (s *Session) endBefore(ctx context.Context, present routing.Session) error {
+	for ; s.ended < present.Registration; s.ended++ {
+		before := routing.Session{ID: s.cfg.ID, Registration: s.ended}
+		if err := s.store.send(ctx, s.store.cfg.RoutingTopic(), before.EndRecord()); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 func (s *Session) lease(ctx context.Context) error {
 	s.renewal++
 	lease := routing.Lease{ID: s.cfg.ID, Revision: s.cfg.Revision(), Renewal: s.renewal}
+	if s.cfg.Drained != nil {
+		lease.Drained = s.cfg.Drained()
+	}
 	return s.store.send(ctx, s.store.cfg.SessionsTopic(), lease.Record())
 }
 
-// keep renews the lease until ctx ends: in time, and soon after the table
-// changed, since whoever changed it waits to see the new revision in the lease.
+// lookAgain is the pause between two looks at what keeps the revision back.
+const lookAgain = 50 * time.Millisecond
+
+// keep renews the lease until ctx ends: in time, soon after the table changed,
+// since whoever changed it waits to see the new revision in the lease, and at
+// once when there is news.
 func (s *Session) keep(ctx context.Context) {
-	const lookAgain = 50 * time.Millisecond // while what is in flight keeps the revision back
 	leased, due := s.cfg.Revision(), time.Now().Add(s.store.cfg.Renewal)
 	for {
-		changed := s.store.Changed()
-		pause := time.Until(due)
-		if leased < s.store.Table().Revision() {
-			pause = min(pause, lookAgain)
-		}
-		select {
-		case <-ctx.Done():
+		news, ok := s.pause(ctx, leased, due)
+		if !ok {
 			return
-		case <-changed:
-			continue
-		case <-time.After(max(pause, 0)):
 		}
 		revision := s.cfg.Revision()
-		if revision <= leased && time.Now().Before(due) {
+		if !news && revision <= leased && time.Now().Before(due) {
 			continue
 		}
 		due = time.Now().Add(s.store.cfg.Renewal)
@@ -172,6 +202,27 @@ func (s *Session) keep(ctx context.Context) {
 		} else if ctx.Err() == nil {
 			s.store.cfg.Logger.Warn("session could not be renewed", zap.Stringer("session", s.cfg.ID), zap.Error(err))
 			due = time.Now().Add(min(retryPause, s.store.cfg.Renewal))
+		}
+	}
+}
+
+// pause waits for the next look whether a lease is to be sent, or for news. ok
+// is false once ctx has ended.
+func (s *Session) pause(ctx context.Context, leased uint64, due time.Time) (news, ok bool) {
+	for {
+		changed := s.store.Changed()
+		pause := time.Until(due)
+		if leased < s.store.Table().Revision() {
+			pause = min(pause, lookAgain)
+		}
+		select {
+		case <-ctx.Done():
+			return false, false
+		case <-s.news:
+			return true, true
+		case <-changed:
+		case <-time.After(max(pause, 0)):
+			return false, true
 		}
 	}
 }
