@@ -11,6 +11,8 @@ var (
 	// ErrNotDrained says that a group did not commit past the end of the old home in
 	// time. It is wrapped in a [*NotDrainedError].
 	ErrNotDrained = errors.New("old home not drained")
+	// ErrSamePlace says that the unit of a move is where it is to go already.
+	ErrSamePlace = errors.New("already there")
 	// ErrPlacementChanged says that somebody else gave the tenant another placement
 	// while it moved.
 	ErrPlacementChanged = errors.New("placement changed during the move")

@@ -39,22 +39,46 @@ const (
 	StateAborted State = "aborted"
 	// StateDone: the table is the new one.
 	StateDone State = "done"
+	// StateUnknown: it could not be found out. Whatever holds, the table says it,
+	// and a move that is not switched is aborted at its deadline.
+	StateUnknown State = "unknown"
+)
+
+// The modes of a move.
+const (
+	ModeStopped = "stopped"
+	ModeStrict  = "strict"
 )
 
 // Report says what a move did.
 type Report struct {
+	// ID of a strict move in the table; empty if it was refused.
+	ID            string
 	Topic, Tenant string
-	// From and To are the tenant's old and new partitions.
+	// Slots that moved instead of a tenant.
+	Slots []routing.SlotMove
+	// From and To are the unit's old and new partitions.
 	From, To []int32
-	// Mode is "stopped".
+	// Mode is ModeStopped or ModeStrict.
 	Mode  string
 	State State
 	// Epoch of the new placement, and Revision of the table that has it; 0 if
 	// the move was aborted.
 	Epoch, Revision uint64
 	// Pause is how long the tenant's new records waited: from the first
-	// producer's pause to the last one's resume.
+	// producer's pause to the last one's resume. Of a strict move: from when the
+	// table was asked to hold them back until it said where they go, or that
+	// they may go on.
 	Pause time.Duration
+	// Fences of a strict move, one in each old partition.
+	Fences []routing.Fence
+	// Waits are the sessions of producers that a strict move waited for, the
+	// slowest last. Those with Over died without a word, and those with Left
+	// still held the move up when it was aborted.
+	Waits []Wait
+	// Sessions is how many producers were registered for the topic when a strict
+	// move began. With none, nobody holds anything back, and none needs to.
+	Sessions int
 	// Groups that were waited for.
 	Groups []string
 	// Ends are the offsets that their commits had to reach, by partition.
@@ -71,7 +95,7 @@ func (c *Coordinator) MoveStopped(ctx context.Context, m StoppedMove) (Report, e
 	}
 	s := &stopped{
 		c: c, move: m, tenant: []byte(m.Tenant),
-		report: Report{Topic: m.Topic, Tenant: m.Tenant, To: slices.Clone(m.To), Mode: "stopped", State: StateAborted},
+		report: Report{Topic: m.Topic, Tenant: m.Tenant, To: slices.Clone(m.To), Mode: ModeStopped, State: StateAborted},
 		log:    c.cfg.Logger.With(zap.String("topic", m.Topic), zap.String("tenant", m.Tenant)),
 	}
 	release, err := c.claim(unit{m.Topic, m.Tenant})

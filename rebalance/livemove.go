@@ -1,0 +1,367 @@
+package rebalance
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/tenantlane/tenantlane/partitioner/routing"
+	"github.com/tenantlane/tenantlane/partitioner/store"
+)
+
+// LiveMove says what moves where: one tenant, or slots.
+type LiveMove struct {
+	// Topic within which it moves.
+	Topic string
+	// Tenant that moves, and its new home: one partition, or several with Spread.
+	Tenant string
+	To     []int32
+	Spread routing.Spread
+	// Slots that move instead, each to its partition. Tenants with a placement
+	// of their own stay.
+	Slots map[int32]int32
+	// AcceptUnordered lets a topic take part whose table entry does not say
+	// producers: wrapped. See [UnorderedCost] for what that gives up.
+	AcceptUnordered bool
+	// Deadline is after how long the move is given up if it is not switched;
+	// DefaultDeadline by default, at least a second.
+	Deadline time.Duration
+	// By is who moves it and why, for the table's history.
+	By store.Author
+	// Waiting, if not nil, is told whenever it changes which producers the move
+	// waits for.
+	Waiting func(waiting []routing.Session)
+}
+
+// UnorderedCost is what is given up by moving a unit of a topic whose producers
+// are not all wrapped.
+const UnorderedCost = "producers without partitioner.Producer do not wait: a record that one of them sends to the old partition during or after the move is handled beside newer ones in the new partition, in any order"
+
+// Wait is a producer's session that a move waited for.
+type Wait struct {
+	Session routing.Session
+	// For is how long, from when the table held the unit's records back.
+	For time.Duration
+	// Over says that its lease ran out instead of it answering.
+	Over bool
+	// Left says that the move ended before it answered.
+	Left bool
+}
+
+// String names the session by its client.
+func (w Wait) String() string { return sessionName(w.Session) }
+
+func sessionName(s routing.Session) string {
+	return cmp.Or(s.Client, "a producer") + " " + s.ID.String()[:8]
+}
+
+// errGone says that another party aborted the move.
+var errGone = errors.New("another party aborted it at its deadline, or by command")
+
+// switchMargin is what is kept of a move's deadline for its last two steps.
+const switchMargin = 2 * time.Second
+
+// settleTimeout bounds how long it is tried to find out, or to make sure, how a
+// move ended.
+const settleTimeout = 15 * time.Second
+
+// Move moves a tenant or slots, and returns once the table sends them to their
+// new home, or as before:
+//
+//	check ─▶ PREPARE in the table ─▶ drained at every producer ─▶ FENCE in each old partition ─▶ SWITCHED in the table
+//	  │              └──────────────────────┴──────────────────────────┴──▶ ABORTED in the table
+//	  └─▶ refused: nothing was done
+//
+// After StateAborted nothing has changed, and a fence that was written means
+// nothing. A refusal is a [*RefusedError]. The end of ctx aborts the move,
+// unless it is switched already. Should this process die, anyone who follows the
+// table aborts the move at its deadline.
+func (c *LiveCoordinator) Move(ctx context.Context, m LiveMove) (Report, error) {
+	if m.Deadline == 0 {
+		m.Deadline = DefaultDeadline
+	}
+	l := &liveMove{
+		c: c, move: m, waits: map[routing.SessionID]*Wait{},
+		report: Report{Topic: m.Topic, Tenant: m.Tenant, To: slices.Clone(m.To), Mode: ModeStrict, State: StateAborted},
+		log:    c.cfg.Logger.With(zap.String("topic", m.Topic)),
+	}
+	if m.Tenant != "" {
+		l.log = l.log.With(zap.String("tenant", m.Tenant))
+	}
+	err := l.run(ctx)
+	c.metrics.ended(&l.report, err)
+	if err != nil {
+		return l.report, fmt.Errorf("move of %s of topic %s, %s: %w", l.unit(), m.Topic, l.report.State, err)
+	}
+	return l.report, nil
+}
+
+// liveMove is one move at work.
+type liveMove struct {
+	c        *LiveCoordinator
+	move     LiveMove
+	log      *zap.Logger
+	report   Report
+	prepared *routing.Move
+	began    time.Time // of PREPARE
+	waits    map[routing.SessionID]*Wait
+}
+
+func (l *liveMove) unit() string {
+	switch {
+	case l.move.Tenant != "":
+		return fmt.Sprintf("tenant %q", l.move.Tenant)
+	case len(l.move.Slots) == 1:
+		return fmt.Sprintf("slot %d", slices.Collect(maps.Keys(l.move.Slots))[0])
+	}
+	return fmt.Sprintf("%d slots", len(l.move.Slots))
+}
+
+func (l *liveMove) run(ctx context.Context) error {
+	if err := l.timed(stepCheck, func() error { return l.check(ctx) }); err != nil {
+		l.log.Info("move refused", zap.Error(err))
+		return err
+	}
+	id, err := newMoveID()
+	if err != nil {
+		return err
+	}
+	l.report.ID, l.log = id, l.log.With(zap.String("move", id))
+	l.began = time.Now()
+	err = l.steps(ctx)
+	if err != nil {
+		err = l.settle(ctx, err)
+	}
+	l.report.Pause = time.Since(l.began)
+	l.noteWaits()
+	if l.report.State != StateDone {
+		l.log.Warn("move ended", zap.String("state", string(l.report.State)), zap.Duration("pause", l.report.Pause), zap.Error(err))
+		return err
+	}
+	l.log.Info("move switched", zap.Uint64("epoch", l.report.Epoch), zap.Uint64("revision", l.report.Revision),
+		zap.Any("fences", l.report.Fences), zap.Duration("pause", l.report.Pause))
+	return nil
+}
+
+// steps are those between PREPARE and SWITCHED. After an error it is not known
+// yet how the move ends.
+func (l *liveMove) steps(ctx context.Context) error {
+	deadline := l.began.Add(l.move.Deadline)
+	if err := l.timed(stepPrepare, func() error { return l.prepare(ctx, deadline) }); err != nil {
+		return err
+	}
+	waiting, done := context.WithDeadline(ctx, deadline.Add(-min(switchMargin, l.move.Deadline/2)))
+	defer done()
+	if err := l.timed(stepDrain, func() error { return l.drain(waiting) }); err != nil {
+		return err
+	}
+	finishing, done := context.WithDeadline(ctx, deadline)
+	defer done()
+	if err := l.timed(stepFence, func() error { return l.fence(finishing) }); err != nil {
+		return err
+	}
+	return l.timed(stepSwitch, func() error { return l.switchTable(finishing) })
+}
+
+func (l *liveMove) timed(step string, do func() error) error {
+	began := time.Now()
+	err := do()
+	l.c.metrics.step(step, began)
+	return err
+}
+
+// prepare holds the unit's records back.
+func (l *liveMove) prepare(ctx context.Context, deadline time.Time) error {
+	table, err := l.c.cfg.Table.Update(ctx, l.move.By, func(present *routing.Table) (*routing.Table, error) {
+		topic, err := l.mayMove(present)
+		if err != nil {
+			return nil, err
+		}
+		next, err := present.Edit(routing.PrepareMove(l.move.Topic, l.entry(topic, deadline)))
+		return next, asRefusal(err)
+	})
+	if err != nil {
+		return err
+	}
+	topic, _ := table.Topic(l.move.Topic)
+	var ok bool
+	if l.prepared, ok = topic.Move(l.report.ID); !ok {
+		return errGone
+	}
+	l.report.From, l.report.To, l.report.Slots = l.prepared.From, l.prepared.To, l.prepared.Slots
+	l.log = l.log.With(zap.Int32s("from", l.prepared.From), zap.Int32s("to", l.prepared.To))
+	l.log.Info("move prepared, producers hold the unit back", zap.Uint64("epoch", l.prepared.Epoch),
+		zap.Int("slots", len(l.prepared.Slots)), zap.Time("deadline", deadline))
+	return nil
+}
+
+// entry is the move for the table.
+func (l *liveMove) entry(topic *routing.Topic, deadline time.Time) routing.Move {
+	m := routing.Move{ID: l.report.ID, Tenant: l.move.Tenant, Deadline: deadline}
+	if m.Tenant != "" {
+		m.To, m.ToSpread = l.move.To, l.move.Spread
+		return m
+	}
+	m.Slots = slotMoves(topic, l.move.Slots)
+	return m
+}
+
+// slotMoves are the slots that are not where they go yet, ascending.
+func slotMoves(topic *routing.Topic, to map[int32]int32) []routing.SlotMove {
+	var list []routing.SlotMove
+	for _, slot := range slices.Sorted(maps.Keys(to)) {
+		if from := topic.SlotPartition(slot); from != to[slot] {
+			list = append(list, routing.SlotMove{Slot: slot, From: from, To: to[slot]})
+		}
+	}
+	return list
+}
+
+// drain returns once no producer has anything of the unit in flight.
+func (l *liveMove) drain(ctx context.Context) error {
+	over, err := l.c.cfg.Table.AwaitDrained(ctx, l.report.ID, l.noteWaiting)
+	if err != nil {
+		return fmt.Errorf("producers hold records of it in flight: %w", err)
+	}
+	l.noteWaiting(nil)
+	for _, s := range over {
+		l.wait(s).Over = true
+		l.log.Warn("a producer did not answer, and its lease is over: it sends no more", zap.String("session", sessionName(s)))
+	}
+	l.log.Info("drained at every producer", zap.Duration("took", time.Since(l.began)), zap.Int("sessions", l.report.Sessions),
+		zap.Stringers("waited_for", l.sortedWaits()))
+	return nil
+}
+
+func (l *liveMove) wait(s routing.Session) *Wait {
+	w, ok := l.waits[s.ID]
+	if !ok {
+		w = &Wait{Session: s}
+		l.waits[s.ID] = w
+	}
+	return w
+}
+
+// noteWaiting notes who is waited for now.
+func (l *liveMove) noteWaiting(waiting []routing.Session) {
+	for _, w := range l.waits {
+		w.Left = false
+	}
+	for _, s := range waiting {
+		w := l.wait(s)
+		w.Left, w.For = true, time.Since(l.began)
+	}
+	if l.move.Waiting != nil && len(waiting) > 0 {
+		l.move.Waiting(waiting)
+	}
+}
+
+// noteWaits puts into the report who was waited for.
+func (l *liveMove) noteWaits() {
+	for _, w := range l.waits {
+		if w.Left {
+			w.For = time.Since(l.began)
+		}
+	}
+	l.report.Waits = l.sortedWaits()
+}
+
+func (l *liveMove) sortedWaits() []Wait {
+	waits := make([]Wait, 0, len(l.waits))
+	for _, w := range l.waits {
+		waits = append(waits, *w)
+	}
+	slices.SortFunc(waits, func(a, b Wait) int {
+		return cmp.Or(cmp.Compare(a.For, b.For), cmp.Compare(a.String(), b.String()))
+	})
+	return waits
+}
+
+// fence ends the unit in each of its old partitions.
+func (l *liveMove) fence(ctx context.Context) error {
+	fences, err := l.c.writeFences(ctx, l.move.Topic, l.prepared)
+	if err != nil {
+		return err
+	}
+	l.report.Fences = fences
+	l.log.Info("fences written", zap.Any("fences", fences))
+	return nil
+}
+
+// switchTable sends the unit to its new home, from the fences on.
+func (l *liveMove) switchTable(ctx context.Context) error {
+	table, err := l.c.cfg.Table.Update(ctx, l.move.By, func(present *routing.Table) (*routing.Table, error) {
+		if topic, ok := present.Topic(l.move.Topic); !ok || !isOpen(topic, l.report.ID) {
+			return nil, errGone
+		}
+		return present.Edit(routing.SwitchMove(l.move.Topic, l.report.ID, l.report.Fences))
+	})
+	if err != nil {
+		return err
+	}
+	l.switched(table)
+	return nil
+}
+
+func isOpen(topic *routing.Topic, id string) bool {
+	m, ok := topic.Move(id)
+	return ok && m.Open()
+}
+
+func (l *liveMove) switched(table *routing.Table) {
+	l.report.State, l.report.Epoch, l.report.Revision = StateDone, l.prepared.Epoch, table.Revision()
+}
+
+// settle makes sure of how a move ended that met an error: it is aborted, unless
+// the table says that it is switched. Only the table is believed, never the
+// error. It does so although ctx may have ended.
+func (l *liveMove) settle(ctx context.Context, cause error) error {
+	if l.prepared == nil && errors.Is(cause, ErrRefused) {
+		return cause // by the decision: nothing was written
+	}
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer done()
+	table, err := l.c.abort(ctx, l.move.Topic, l.report.ID, l.move.By)
+	if err != nil {
+		l.report.State = StateUnknown
+		return fmt.Errorf("%w; then it could not be aborted, which happens at its deadline by itself: %w", cause, err)
+	}
+	if topic, ok := table.Topic(l.move.Topic); ok {
+		if m, ok := topic.Move(l.report.ID); ok && !m.Open() {
+			l.prepared, l.report.Fences = m, m.Fences
+			l.switched(table)
+			return nil
+		}
+	}
+	l.report.Fences = nil // void
+	return cause
+}
+
+// abort takes a move out of the table if it is open, and gives the table.
+func (c *LiveCoordinator) abort(ctx context.Context, topic, id string, by store.Author) (*routing.Table, error) {
+	return c.cfg.Table.Update(ctx, by, func(present *routing.Table) (*routing.Table, error) {
+		if t, ok := present.Topic(topic); !ok || !isOpen(t, id) {
+			return present, nil
+		}
+		return present.Edit(routing.AbortMove(topic, id))
+	})
+}
+
+// Abort gives an open move up: its unit's records go on to where they went
+// before. It is routing.ErrMoveNotOpen if the move is switched, or not there.
+func (c *LiveCoordinator) Abort(ctx context.Context, topic, id string, by store.Author) error {
+	_, err := c.cfg.Table.Update(ctx, by, func(present *routing.Table) (*routing.Table, error) {
+		return present.Edit(routing.AbortMove(topic, id))
+	})
+	if err != nil {
+		return fmt.Errorf("abort of move %s of topic %s: %w", id, topic, err)
+	}
+	c.cfg.Logger.Info("move aborted", zap.String("topic", topic), zap.String("move", id))
+	return nil
+}
