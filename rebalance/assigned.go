@@ -158,6 +158,9 @@ func (c *LiveCoordinator) consumerGroups(ctx context.Context, topic string, name
 			return nil, fmt.Errorf("describing group %q: %w", g.Group, g.Err)
 		}
 		held := g.AssignedPartitions()
+		for p := range held[""] { // the embedded broker names topics by their ids alone
+			held.Add(topic, p)
+		}
 		_, holds := held[topic]
 		groups = append(groups, member{
 			group: g.Group, settled: g.State == "Stable", holds: held,

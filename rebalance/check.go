@@ -9,11 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"go.uber.org/zap"
-
 	"github.com/tenantlane/tenantlane/partitioner/routing"
-	"github.com/tenantlane/tenantlane/partitioner/store"
 )
 
 // ErrRefused is wrapped in a [*RefusedError].
@@ -217,55 +213,4 @@ func (c *LiveCoordinator) checkPolicy(ctx context.Context, topic string) error {
 		}
 	}
 	return nil
-}
-
-// Prune takes switched moves of a topic out of the table of which no record of
-// before is left: the logs of all their old homes start above their fences. It
-// gives how many.
-func (c *LiveCoordinator) Prune(ctx context.Context, topic string) (int, error) {
-	t, ok := c.cfg.Table.Table().Topic(topic)
-	if !ok || !t.Moved() {
-		return 0, nil
-	}
-	starts, err := c.admin.ListStartOffsets(ctx, topic)
-	if err != nil {
-		return 0, fmt.Errorf("log starts of topic %s: %w", topic, err)
-	}
-	over := moveOver(starts, topic)
-	pruned := 0
-	if !slices.ContainsFunc(t.Moves(), over) {
-		return 0, nil
-	}
-	by := store.Author{Reason: "no record of before these moves is left"}
-	_, err = c.cfg.Table.Update(ctx, by, func(present *routing.Table) (*routing.Table, error) {
-		edits := []routing.Edit{}
-		if t, ok := present.Topic(topic); ok {
-			for _, m := range t.Moves() {
-				if over(m) {
-					edits = append(edits, routing.ForgetMove(topic, m.ID))
-				}
-			}
-		}
-		if pruned = len(edits); pruned == 0 {
-			return present, nil
-		}
-		return present.Edit(edits...)
-	})
-	if err != nil {
-		return 0, fmt.Errorf("pruning moves of topic %s: %w", topic, err)
-	}
-	c.cfg.Logger.Info("old moves forgotten", zap.String("topic", topic), zap.Int("moves", pruned))
-	return pruned, nil
-}
-
-// moveOver tells whether all of a move's old homes start above its fences.
-func moveOver(starts kadm.ListedOffsets, topic string) func(*routing.Move) bool {
-	return func(m *routing.Move) bool {
-		for _, f := range m.Fences {
-			if start, err := listed(starts, topic, f.Partition); err != nil || start <= f.Offset {
-				return false
-			}
-		}
-		return !m.Open()
-	}
 }

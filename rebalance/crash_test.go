@@ -34,7 +34,7 @@ func TestACrashBetweenStepsLeavesAUsableState(t *testing.T) {
 			process.Go(func() {
 				defer close(died)
 				defer func() { _ = recover() }()
-				_, _ = w.coordinator(table, pauser).MoveStopped(patient(t), move)
+				_, _ = w.coordinator(table, pauser).MoveStopped(patient(t), acmeStopped)
 			})
 			<-died
 			process.Wait()
@@ -42,7 +42,7 @@ func TestACrashBetweenStepsLeavesAUsableState(t *testing.T) {
 			w.home(c.home)
 			if c.home == 0 { // and the move can be run again
 				w.commit("g", 0, 4)
-				if _, err := w.coordinator(w.file).MoveStopped(patient(t), move); err != nil {
+				if _, err := w.coordinator(w.file).MoveStopped(patient(t), acmeStopped); err != nil {
 					t.Error(err)
 				}
 			}

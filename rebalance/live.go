@@ -90,6 +90,7 @@ type LiveCoordinator struct {
 	client  *kgo.Client // writes fences, asks for groups and offsets
 	admin   *kadm.Client
 	metrics *liveMetrics
+	settle  time.Duration // settleTimeout, shorter in tests
 }
 
 // NewLiveCoordinator makes a LiveCoordinator; close it.
@@ -107,7 +108,7 @@ func NewLiveCoordinator(cfg LiveConfig) (*LiveCoordinator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("live coordinator: Kafka client: %w", err)
 	}
-	c := &LiveCoordinator{cfg: cfg, client: client, admin: kadm.NewClient(client)}
+	c := &LiveCoordinator{cfg: cfg, client: client, admin: kadm.NewClient(client), settle: settleTimeout}
 	if c.metrics, err = newLiveMetrics(cfg.Table, cfg.Registerer); err != nil {
 		client.Close()
 		return nil, fmt.Errorf("live coordinator: metrics: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenantlane/tenantlane/partitioner/routing"
 	"github.com/tenantlane/tenantlane/partitioner/store"
+	"github.com/tenantlane/tenantlane/rebalance/move"
 )
 
 // LiveMove says what moves where: one tenant, or slots.
@@ -67,9 +68,15 @@ var errGone = errors.New("another party aborted it at its deadline, or by comman
 // switchMargin is what is kept of a move's deadline for its last two steps.
 const switchMargin = 2 * time.Second
 
+// switchTries is how often the switch is tried.
+const switchTries = 3
+
 // settleTimeout bounds how long it is tried to find out, or to make sure, how a
-// move ended.
-const settleTimeout = 15 * time.Second
+// move ended, with finishPause between two tries.
+const (
+	settleTimeout = 15 * time.Second
+	finishPause   = 250 * time.Millisecond
+)
 
 // Move moves a tenant or slots, and returns once the table sends them to their
 // new home, or as before:
@@ -110,6 +117,7 @@ type liveMove struct {
 	report   Report
 	prepared *routing.Move
 	began    time.Time // of PREPARE
+	switches int       // that gave an error
 	waits    map[routing.SessionID]*Wait
 }
 
@@ -134,13 +142,10 @@ func (l *liveMove) run(ctx context.Context) error {
 	}
 	l.report.ID, l.log = id, l.log.With(zap.String("move", id))
 	l.began = time.Now()
-	err = l.steps(ctx)
-	if err != nil {
-		err = l.settle(ctx, err)
-	}
+	err = l.drive(ctx)
 	l.report.Pause = time.Since(l.began)
 	l.noteWaits()
-	if l.report.State != StateDone {
+	if err != nil {
 		l.log.Warn("move ended", zap.String("state", string(l.report.State)), zap.Duration("pause", l.report.Pause), zap.Error(err))
 		return err
 	}
@@ -149,24 +154,103 @@ func (l *liveMove) run(ctx context.Context) error {
 	return nil
 }
 
-// steps are those between PREPARE and SWITCHED. After an error it is not known
-// yet how the move ends.
-func (l *liveMove) steps(ctx context.Context) error {
-	deadline := l.began.Add(l.move.Deadline)
-	if err := l.timed(stepPrepare, func() error { return l.prepare(ctx, deadline) }); err != nil {
-		return err
-	}
-	waiting, done := context.WithDeadline(ctx, deadline.Add(-min(switchMargin, l.move.Deadline/2)))
+// drive does what the move's course says until that has ended, whatever becomes
+// of ctx meanwhile.
+func (l *liveMove) drive(ctx context.Context) error {
+	ctx, done := context.WithDeadline(ctx, l.began.Add(l.move.Deadline))
 	defer done()
-	if err := l.timed(stepDrain, func() error { return l.drain(waiting) }); err != nil {
-		return err
+	ending, cease := context.WithCancel(context.WithoutCancel(ctx))
+	defer cease()
+	course := move.Coordinate(l.report.ID)
+	var cause error
+	for {
+		action, _ := course.Next()
+		switch action {
+		case move.Stop:
+			return l.ended(&course, cause)
+		case move.Abort, move.Look:
+			stop := time.AfterFunc(l.c.settle, cease)
+			err := l.finish(ending, &course, action)
+			stop.Stop()
+			if err != nil {
+				l.report.State = StateUnknown
+				return fmt.Errorf("%w; then the table could not be asked or changed, and it is aborted at its deadline if it is not switched: %w", cause, err)
+			}
+		case move.Prepare, move.AwaitDrained, move.WriteFence, move.Switch:
+			if err := l.advance(ctx, &course, action); err != nil {
+				cause = err
+			}
+			if ctx.Err() != nil && cause != nil {
+				course.GiveUp()
+			}
+		}
 	}
-	finishing, done := context.WithDeadline(ctx, deadline)
-	defer done()
-	if err := l.timed(stepFence, func() error { return l.fence(finishing) }); err != nil {
-		return err
+}
+
+// advance does one of the steps towards the switch, and tells the course.
+func (l *liveMove) advance(ctx context.Context, course *move.Coordination, action move.Action) error {
+	switch action {
+	case move.Prepare:
+		return l.timed(stepPrepare, func() error { return l.prepare(ctx, course) })
+	case move.AwaitDrained:
+		return l.timed(stepDrain, func() error { return l.drain(ctx, course) })
+	case move.WriteFence:
+		return l.timed(stepFence, func() error { return l.fence(ctx, course) })
+	default:
+		return l.timed(stepSwitch, func() error { return l.switchTable(ctx, course) })
 	}
-	return l.timed(stepSwitch, func() error { return l.switchTable(finishing) })
+}
+
+// finish asks the table how the move ended, or ends it, and tries again until
+// ctx ends. Only the table is believed, never an error.
+func (l *liveMove) finish(ctx context.Context, course *move.Coordination, action move.Action) error {
+	for {
+		table, err := l.c.lookOrAbort(ctx, l.move.Topic, l.report.ID, l.move.By, action == move.Abort)
+		if err == nil {
+			course.Unconfirmed() // so that what the table says is the end of it
+			l.saw(course, table)
+			return nil
+		}
+		l.log.Warn("the table does not say how the move ended, asking again", zap.Error(err))
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(finishPause):
+		}
+	}
+}
+
+// saw hands the table's word to the course.
+func (l *liveMove) saw(course *move.Coordination, table *routing.Table) {
+	var m *routing.Move
+	if topic, ok := table.Topic(l.move.Topic); ok {
+		m, _ = topic.Move(l.report.ID)
+	}
+	if m != nil {
+		l.took(m)
+	}
+	course.Saw(m)
+	if course.Outcome() == move.Switched {
+		l.report.Revision = table.Revision()
+	}
+}
+
+// took notes what the table holds of the move.
+func (l *liveMove) took(m *routing.Move) {
+	l.prepared = m
+	l.report.From, l.report.To, l.report.Slots = m.From, m.To, m.Slots
+}
+
+// ended fills in the report by the course's outcome.
+func (l *liveMove) ended(course *move.Coordination, cause error) error {
+	if course.Outcome() != move.Switched {
+		if cause == nil {
+			cause = errGone
+		}
+		return cause
+	}
+	l.report.State, l.report.Fences, l.report.Epoch = StateDone, course.Fences(), l.prepared.Epoch
+	return nil
 }
 
 func (l *liveMove) timed(step string, do func() error) error {
@@ -177,7 +261,8 @@ func (l *liveMove) timed(step string, do func() error) error {
 }
 
 // prepare holds the unit's records back.
-func (l *liveMove) prepare(ctx context.Context, deadline time.Time) error {
+func (l *liveMove) prepare(ctx context.Context, course *move.Coordination) error {
+	deadline := l.began.Add(l.move.Deadline)
 	table, err := l.c.cfg.Table.Update(ctx, l.move.By, func(present *routing.Table) (*routing.Table, error) {
 		topic, err := l.mayMove(present)
 		if err != nil {
@@ -186,18 +271,17 @@ func (l *liveMove) prepare(ctx context.Context, deadline time.Time) error {
 		next, err := present.Edit(routing.PrepareMove(l.move.Topic, l.entry(topic, deadline)))
 		return next, asRefusal(err)
 	})
-	if err != nil {
+	if errors.Is(err, ErrRefused) {
+		course.Refuse()
 		return err
 	}
-	topic, _ := table.Topic(l.move.Topic)
-	var ok bool
-	if l.prepared, ok = topic.Move(l.report.ID); !ok {
-		return errGone
+	if err != nil {
+		course.Unconfirmed()
+		return err
 	}
-	l.report.From, l.report.To, l.report.Slots = l.prepared.From, l.prepared.To, l.prepared.Slots
-	l.log = l.log.With(zap.Int32s("from", l.prepared.From), zap.Int32s("to", l.prepared.To))
-	l.log.Info("move prepared, producers hold the unit back", zap.Uint64("epoch", l.prepared.Epoch),
-		zap.Int("slots", len(l.prepared.Slots)), zap.Time("deadline", deadline))
+	l.saw(course, table)
+	l.log = l.log.With(zap.Int32s("from", l.report.From), zap.Int32s("to", l.report.To))
+	l.log.Info("move prepared, producers hold the unit back", zap.Int("slots", len(l.report.Slots)), zap.Time("deadline", deadline))
 	return nil
 }
 
@@ -224,11 +308,18 @@ func slotMoves(topic *routing.Topic, to map[int32]int32) []routing.SlotMove {
 }
 
 // drain returns once no producer has anything of the unit in flight.
-func (l *liveMove) drain(ctx context.Context) error {
+func (l *liveMove) drain(ctx context.Context, course *move.Coordination) error {
+	if end, ok := ctx.Deadline(); ok { // something of it is kept for what comes after
+		margin, done := context.WithDeadline(ctx, end.Add(-min(switchMargin, l.move.Deadline/2)))
+		defer done()
+		ctx = margin
+	}
 	over, err := l.c.cfg.Table.AwaitDrained(ctx, l.report.ID, l.noteWaiting)
 	if err != nil {
-		return fmt.Errorf("producers hold records of it in flight: %w", err)
+		course.GiveUp()
+		return fmt.Errorf("producers that have not answered: %w", err)
 	}
+	course.Drained()
 	l.noteWaiting(nil)
 	for _, s := range over {
 		l.wait(s).Over = true
@@ -283,29 +374,41 @@ func (l *liveMove) sortedWaits() []Wait {
 	return waits
 }
 
-// fence ends the unit in each of its old partitions.
-func (l *liveMove) fence(ctx context.Context) error {
+// fence ends the unit in its old partitions, in all of them at once.
+func (l *liveMove) fence(ctx context.Context, course *move.Coordination) error {
 	fences, err := l.c.writeFences(ctx, l.move.Topic, l.prepared)
 	if err != nil {
+		course.GiveUp()
 		return err
 	}
-	l.report.Fences = fences
+	for _, f := range fences { // ascending, as the course has them
+		course.Fenced(f.Offset)
+	}
 	l.log.Info("fences written", zap.Any("fences", fences))
 	return nil
 }
 
 // switchTable sends the unit to its new home, from the fences on.
-func (l *liveMove) switchTable(ctx context.Context) error {
+func (l *liveMove) switchTable(ctx context.Context, course *move.Coordination) error {
 	table, err := l.c.cfg.Table.Update(ctx, l.move.By, func(present *routing.Table) (*routing.Table, error) {
 		if topic, ok := present.Topic(l.move.Topic); !ok || !isOpen(topic, l.report.ID) {
 			return nil, errGone
 		}
-		return present.Edit(routing.SwitchMove(l.move.Topic, l.report.ID, l.report.Fences))
+		return present.Edit(routing.SwitchMove(l.move.Topic, l.report.ID, course.Fences()))
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, errGone):
+		course.Refuse()
+		return err
+	case err != nil:
+		course.Unconfirmed()
+		if l.switches++; l.switches == switchTries {
+			course.GiveUp()
+		}
 		return err
 	}
-	l.switched(table)
+	course.Committed()
+	l.report.Revision = table.Revision()
 	return nil
 }
 
@@ -314,39 +417,11 @@ func isOpen(topic *routing.Topic, id string) bool {
 	return ok && m.Open()
 }
 
-func (l *liveMove) switched(table *routing.Table) {
-	l.report.State, l.report.Epoch, l.report.Revision = StateDone, l.prepared.Epoch, table.Revision()
-}
-
-// settle makes sure of how a move ended that met an error: it is aborted, unless
-// the table says that it is switched. Only the table is believed, never the
-// error. It does so although ctx may have ended.
-func (l *liveMove) settle(ctx context.Context, cause error) error {
-	if l.prepared == nil && errors.Is(cause, ErrRefused) {
-		return cause // by the decision: nothing was written
-	}
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
-	defer done()
-	table, err := l.c.abort(ctx, l.move.Topic, l.report.ID, l.move.By)
-	if err != nil {
-		l.report.State = StateUnknown
-		return fmt.Errorf("%w; then it could not be aborted, which happens at its deadline by itself: %w", cause, err)
-	}
-	if topic, ok := table.Topic(l.move.Topic); ok {
-		if m, ok := topic.Move(l.report.ID); ok && !m.Open() {
-			l.prepared, l.report.Fences = m, m.Fences
-			l.switched(table)
-			return nil
-		}
-	}
-	l.report.Fences = nil // void
-	return cause
-}
-
-// abort takes a move out of the table if it is open, and gives the table.
-func (c *LiveCoordinator) abort(ctx context.Context, topic, id string, by store.Author) (*routing.Table, error) {
+// lookOrAbort gives the table as it is once every other writer is shut out, and
+// takes a move out of it that is open, if that is wanted.
+func (c *LiveCoordinator) lookOrAbort(ctx context.Context, topic, id string, by store.Author, abort bool) (*routing.Table, error) {
 	return c.cfg.Table.Update(ctx, by, func(present *routing.Table) (*routing.Table, error) {
-		if t, ok := present.Topic(topic); !ok || !isOpen(t, id) {
+		if t, ok := present.Topic(topic); !ok || !abort || !isOpen(t, id) {
 			return present, nil
 		}
 		return present.Edit(routing.AbortMove(topic, id))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -138,14 +139,24 @@ func TestAFailureAtAnyStepAbortsAMove(t *testing.T) {
 		want error
 	}{
 		"prepare, before the write": {func(w *liveWorld) { w.table.before = failAt(1) }, broken},
-		"prepare, unconfirmed":      {func(w *liveWorld) { w.table.after = failAt(1) }, broken},
+		"prepare, unconfirmed, and then looked up in vain": {func(w *liveWorld) {
+			w.table.after = failAt(1)
+			w.table.drained = func(context.Context, string, func([]routing.Session)) ([]routing.Session, error) { return nil, broken }
+		}, broken},
 		"drain": {func(w *liveWorld) {
 			w.table.drained = func(context.Context, string, func([]routing.Session)) ([]routing.Session, error) { return nil, broken }
 		}, broken},
 		"fence": {func(w *liveWorld) {
 			w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "orders", Err: kerr.TopicAuthorizationFailed, Count: -1})
 		}, kerr.TopicAuthorizationFailed},
-		"switch, before the write": {func(w *liveWorld) { w.table.before = failAt(2) }, broken},
+		"switch, before the write, each time": {func(w *liveWorld) {
+			w.table.before = func(n int) error {
+				if n == 2 || n == 4 || n == 6 { // looks are between
+					return broken
+				}
+				return nil
+			}
+		}, broken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newLiveWorld(t)
@@ -156,11 +167,25 @@ func TestAFailureAtAnyStepAbortsAMove(t *testing.T) {
 	}
 }
 
-func TestASwitchThatTookEffectIsDoneWhateverItsError(t *testing.T) {
+// What the table says counts, not the error of the write.
+func TestAWriteThatTookEffectCountsWhateverItsError(t *testing.T) {
+	for _, update := range []int{1, 2} {
+		w := newLiveWorld(t)
+		w.table.after = func(n int) error {
+			if n == update {
+				return store.ErrUnconfirmed
+			}
+			return nil
+		}
+		w.done(w.c.Move(t.Context(), acmeMoves))
+	}
+}
+
+func TestASwitchIsTriedAgain(t *testing.T) {
 	w := newLiveWorld(t)
-	w.table.after = func(update int) error {
-		if update == 2 {
-			return store.ErrUnconfirmed
+	w.table.before = func(n int) error {
+		if n == 2 {
+			return errors.New("broken")
 		}
 		return nil
 	}
@@ -169,7 +194,8 @@ func TestASwitchThatTookEffectIsDoneWhateverItsError(t *testing.T) {
 
 func TestWhatCannotBeFoundOutIsSaidToBeUnknown(t *testing.T) {
 	w := newLiveWorld(t)
-	w.table.after = func(update int) error {
+	w.c.settle = time.Millisecond
+	w.table.before = func(update int) error {
 		if update > 1 {
 			return store.ErrUnconfirmed
 		}
@@ -274,8 +300,8 @@ func TestPruneForgetsMovesOfWhichNothingIsLeft(t *testing.T) {
 	if n, err := w.c.Prune(t.Context(), "orders"); n != 0 || err != nil {
 		t.Errorf("%d pruned, %v", n, err)
 	}
-	delete := kadmOffsets("orders", 0, first.Fences[0].Offset+1)
-	if _, err := w.c.admin.DeleteRecords(t.Context(), delete); err != nil {
+	gone := kadmOffsets("orders", 0, first.Fences[0].Offset+1)
+	if _, err := w.c.admin.DeleteRecords(t.Context(), gone); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := w.c.Prune(t.Context(), "orders"); n != 1 || err != nil {

@@ -224,3 +224,14 @@ var far = time.Now().Add(time.Hour)
 
 // acmeSlot is the slot of acme by xxhash64 among 16.
 var acmeSlot = routing.XXHash64.Slot(routing.XXHash64.Sum([]byte("acme")), 16)
+
+// grow raises the table's partitions of orders.
+func (w *liveWorld) grow(partitions int32) {
+	w.t.Helper()
+	_, err := w.table.Update(w.t.Context(), store.Author{}, func(p *routing.Table) (*routing.Table, error) {
+		return p.Edit(routing.Grow("orders", partitions))
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}

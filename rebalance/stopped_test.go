@@ -25,13 +25,13 @@ import (
 // the time to find out why.
 const soon = 500 * time.Millisecond
 
-var move = StoppedMove{Topic: "orders", Tenant: "acme", To: []int32{3}, Groups: []string{"g"}}
+var acmeStopped = StoppedMove{Topic: "orders", Tenant: "acme", To: []int32{3}, Groups: []string{"g"}}
 
 func TestMoveStopped(t *testing.T) {
 	w := newWorld(t)
 	w.produce(1, 2, 3)
 	w.commit("g", 0, 3)
-	report, err := w.coordinator(w.file).MoveStopped(patient(t), move)
+	report, err := w.coordinator(w.file).MoveStopped(patient(t), acmeStopped)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestMoveStoppedFindsTheGroupsItself(t *testing.T) {
 	w.produce(1, 2)
 	w.commit("one", 0, 2)
 	w.commit("two", 0, 2)
-	m := move
+	m := acmeStopped
 	m.Groups = nil
 	report, err := w.coordinator(w.file).MoveStopped(patient(t), m)
 	if err != nil || !slices.Equal(report.Groups, []string{"one", "two"}) {
@@ -61,7 +61,7 @@ func TestMoveStoppedFindsTheGroupsItself(t *testing.T) {
 
 func TestMoveStoppedToASpread(t *testing.T) {
 	w := newWorld(t)
-	m := move
+	m := acmeStopped
 	m.To, m.Spread = []int32{1, 2}, routing.SpreadRandom
 	report, err := w.coordinator(w.file).MoveStopped(patient(t), m)
 	if err != nil || !slices.Equal(report.To, []int32{1, 2}) {
@@ -88,7 +88,7 @@ func TestMoveStoppedRefusesBeforeAnybodyWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			m := move
+			m := acmeStopped
 			c.change(&m)
 			spy := &spyPauser{}
 			report, err := w.coordinator(w.file, spy).MoveStopped(patient(t), m)
@@ -111,7 +111,7 @@ func TestMoveStoppedRefusesANewHomeThatTheTopicLacks(t *testing.T) {
 	if err := w.file.Write(patient(t), next); err != nil {
 		t.Fatal(err)
 	}
-	m := move
+	m := acmeStopped
 	m.To = []int32{7}
 	if _, err := w.coordinator(w.file).MoveStopped(patient(t), m); err == nil || !strings.Contains(err.Error(), "new home") {
 		t.Errorf("error is %v", err)
@@ -139,7 +139,7 @@ func TestMoveStoppedWorksWithThePlainPauser(t *testing.T) {
 		}
 		spy.inFlight.Store(0)
 	})
-	if _, err := w.coordinator(w.file, w.producer, spy).MoveStopped(patient(t), move); err != nil {
+	if _, err := w.coordinator(w.file, w.producer, spy).MoveStopped(patient(t), acmeStopped); err != nil {
 		t.Error(err)
 	}
 	flight.Wait()
@@ -152,7 +152,7 @@ func TestALaggingGroupHoldsAndThenAbortsAMove(t *testing.T) {
 	w := newWorld(t)
 	w.produce(1, 2, 3)
 	w.commit("g", 0, 2)
-	m := move
+	m := acmeStopped
 	m.DrainTimeout = soon
 	report, err := w.coordinator(w.file).MoveStopped(patient(t), m)
 	var behind *NotDrainedError
@@ -165,7 +165,7 @@ func TestALaggingGroupHoldsAndThenAbortsAMove(t *testing.T) {
 func TestAGroupWithoutACommitIsWaitedFor(t *testing.T) {
 	w := newWorld(t)
 	w.produce(1)
-	m := move
+	m := acmeStopped
 	m.DrainTimeout = soon
 	report, err := w.coordinator(w.file).MoveStopped(patient(t), m)
 	w.aborted(report, err, ErrNotDrained)
@@ -177,7 +177,7 @@ func TestAnUnreadableCommitAbortsAMove(t *testing.T) {
 	w.commit("g", 0, 1) // drained, if it could be known
 	fault := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Group: "g", Err: kerr.GroupAuthorizationFailed, Count: -1})
 	defer fault.Remove()
-	m := move
+	m := acmeStopped
 	m.DrainTimeout = soon
 	report, err := w.coordinator(w.file).MoveStopped(patient(t), m)
 	if !errors.Is(err, ErrNotDrained) || fault.Hits() == 0 {
@@ -192,7 +192,7 @@ func TestAnUnreadableEndAbortsAMove(t *testing.T) {
 		Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: "orders", Partitions: []int32{0}, Err: kerr.TopicAuthorizationFailed, Count: -1,
 	})
 	defer fault.Remove()
-	report, err := w.coordinator(w.file).MoveStopped(patient(t), move)
+	report, err := w.coordinator(w.file).MoveStopped(patient(t), acmeStopped)
 	fault.Remove()
 	w.aborted(report, err, kerr.TopicAuthorizationFailed)
 }
@@ -209,7 +209,7 @@ func TestCancelAbortsAMove(t *testing.T) {
 		}
 		cancel()
 	})
-	report, err := w.coordinator(w.file, w.producer, spy).MoveStopped(ctx, move)
+	report, err := w.coordinator(w.file, w.producer, spy).MoveStopped(ctx, acmeStopped)
 	canceler.Wait()
 	w.aborted(report, err, context.Canceled)
 	if spy.resumes.Load() != 1 {
@@ -226,7 +226,7 @@ func TestWhatIsInFlightHoldsAMove(t *testing.T) {
 	})
 	defer fault.Remove()
 	w.producer.Produce(context.Background(), &kgo.Record{Topic: "orders", Key: []byte("acme"), Value: []byte("2")}, nil)
-	m := move
+	m := acmeStopped
 	m.DrainTimeout = 50 * time.Millisecond
 	report, err := w.coordinator(w.file).MoveStopped(patient(t), m)
 	fault.Remove()
@@ -249,13 +249,13 @@ func (s *faultyStore) Write(ctx context.Context, t *routing.Table) error {
 func TestAFailedWriteAbortsAMove(t *testing.T) {
 	w := newWorld(t)
 	full := errors.New("no space left on device")
-	report, err := w.coordinator(&faultyStore{File: w.file, before: full}).MoveStopped(patient(t), move)
+	report, err := w.coordinator(&faultyStore{File: w.file, before: full}).MoveStopped(patient(t), acmeStopped)
 	w.aborted(report, err, full)
 }
 
 func TestAWriteThatFailedAfterItTookEffectIsDone(t *testing.T) {
 	w := newWorld(t)
-	report, err := w.coordinator(&faultyStore{File: w.file, after: errors.New("directory not synced")}).MoveStopped(patient(t), move)
+	report, err := w.coordinator(&faultyStore{File: w.file, after: errors.New("directory not synced")}).MoveStopped(patient(t), acmeStopped)
 	if err != nil || report.State != StateDone || report.Revision != 2 {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -287,7 +287,7 @@ func (s *racingStore) Write(ctx context.Context, t *routing.Table) error {
 func TestAMoveFollowsAnotherWritersTable(t *testing.T) {
 	w := newWorld(t)
 	beside := routing.SetPlacement("orders", "globex", routing.Placement{Partitions: []int32{2}})
-	report, err := w.coordinator(&racingStore{File: w.file, t: t, other: w.open(), edit: beside}).MoveStopped(patient(t), move)
+	report, err := w.coordinator(&racingStore{File: w.file, t: t, other: w.open(), edit: beside}).MoveStopped(patient(t), acmeStopped)
 	if err != nil || report.Revision != 3 || report.Epoch != 3 {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -301,7 +301,7 @@ func TestAMoveFollowsAnotherWritersTable(t *testing.T) {
 func TestAMoveGivesWayToAnotherPlacementOfItsTenant(t *testing.T) {
 	w := newWorld(t)
 	same := routing.SetPlacement("orders", "acme", routing.Placement{Partitions: []int32{2}})
-	report, err := w.coordinator(&racingStore{File: w.file, t: t, other: w.open(), edit: same}).MoveStopped(patient(t), move)
+	report, err := w.coordinator(&racingStore{File: w.file, t: t, other: w.open(), edit: same}).MoveStopped(patient(t), acmeStopped)
 	if !errors.Is(err, ErrPlacementChanged) || report.State != StateAborted {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -315,7 +315,7 @@ func TestOneTenantMovesOnceAtATime(t *testing.T) {
 	ctx, cancel := context.WithCancel(patient(t))
 	var first sync.WaitGroup
 	first.Go(func() {
-		if _, err := c.MoveStopped(ctx, move); !errors.Is(err, context.Canceled) {
+		if _, err := c.MoveStopped(ctx, acmeStopped); !errors.Is(err, context.Canceled) {
 			t.Errorf("the first move: %v", err)
 		}
 	})
@@ -327,7 +327,7 @@ func TestOneTenantMovesOnceAtATime(t *testing.T) {
 	for !moving() {
 		<-time.After(time.Millisecond)
 	}
-	if _, err := c.MoveStopped(patient(t), move); !errors.Is(err, ErrMoving) {
+	if _, err := c.MoveStopped(patient(t), acmeStopped); !errors.Is(err, ErrMoving) {
 		t.Errorf("the second move: %v", err)
 	}
 	cancel()
@@ -345,7 +345,7 @@ func TestAProducerResumesByItsOwnView(t *testing.T) {
 	}
 	defer func() { _ = slow.Close() }()
 	behind := w.newProducer(slow)
-	if report, err := w.coordinator(w.file, behind).MoveStopped(patient(t), move); err != nil || report.State != StateDone {
+	if report, err := w.coordinator(w.file, behind).MoveStopped(patient(t), acmeStopped); err != nil || report.State != StateDone {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	r := &kgo.Record{Topic: "orders", Key: []byte("acme")}
@@ -370,7 +370,7 @@ func (p *blindPauser) WaitRevision(ctx context.Context, _ uint64) error {
 func TestAProducerThatSeesNoNewTableDoesNotHoldTheReportUp(t *testing.T) {
 	w := newWorld(t)
 	blind := &blindPauser{}
-	m := move
+	m := acmeStopped
 	m.DrainTimeout = soon
 	report, err := w.coordinator(w.file, blind).MoveStopped(patient(t), m)
 	if !errors.Is(err, context.DeadlineExceeded) || report.State != StateDone || report.Revision != 2 {
@@ -424,7 +424,7 @@ func TestOrderHoldsAcrossMoves(t *testing.T) {
 	})
 	c := w.coordinator(w.file)
 	for i := range moves {
-		m := move
+		m := acmeStopped
 		m.To = []int32{int32(1 + i%3)}
 		if report, err := c.MoveStopped(ctx, m); err != nil {
 			t.Fatalf("move %d: %+v, %v", i, report, err)

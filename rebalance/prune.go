@@ -1,0 +1,96 @@
+package rebalance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"go.uber.org/zap"
+
+	"github.com/tenantlane/tenantlane/partitioner/routing"
+	"github.com/tenantlane/tenantlane/partitioner/store"
+	"github.com/tenantlane/tenantlane/rebalance/move"
+)
+
+// settledTimeout bounds how long Prune waits for producers to show the present
+// table: a lease, and what it takes to see it.
+const settledTimeout = 20 * time.Second
+
+// sessionAwaiter is a LiveTable that can tell when every producer shows a revision;
+// store.Topic is one.
+type sessionAwaiter interface {
+	AwaitSessions(ctx context.Context, revision uint64) (over []routing.Session, err error)
+}
+
+// Prune takes switched moves of a topic out of the table that nobody needs any
+// more: no record of before is left in their old homes, and no registered
+// producer has one on its way there. It gives how many, and asks nobody anything
+// where there is none to take.
+func (c *LiveCoordinator) Prune(ctx context.Context, topic string) (int, error) {
+	present := c.cfg.Table.Table()
+	t, ok := present.Topic(topic)
+	if !ok || !t.Moved() {
+		return 0, nil
+	}
+	starts, err := c.admin.ListStartOffsets(ctx, topic)
+	if err != nil {
+		return 0, fmt.Errorf("log starts of topic %s: %w", topic, err)
+	}
+	var over []string
+	for _, m := range t.Moves() {
+		if move.Forgettable(m, true, startIn(starts, topic)) {
+			over = append(over, m.ID)
+		}
+	}
+	if len(over) == 0 || !c.settled(ctx, present.Revision()) {
+		return 0, nil
+	}
+	return c.forget(ctx, topic, over)
+}
+
+func (c *LiveCoordinator) forget(ctx context.Context, topic string, ids []string) (pruned int, err error) {
+	by := store.Author{Reason: "no record of before these moves is left"}
+	_, err = c.cfg.Table.Update(ctx, by, func(present *routing.Table) (*routing.Table, error) {
+		var edits []routing.Edit
+		if t, ok := present.Topic(topic); ok {
+			for _, m := range t.Moves() {
+				if slices.Contains(ids, m.ID) {
+					edits = append(edits, routing.ForgetMove(topic, m.ID))
+				}
+			}
+		}
+		if pruned = len(edits); pruned == 0 {
+			return present, nil
+		}
+		return present.Edit(edits...)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("pruning moves of topic %s: %w", topic, err)
+	}
+	c.cfg.Logger.Info("old moves forgotten", zap.String("topic", topic), zap.Int("moves", pruned))
+	return pruned, nil
+}
+
+// settled tells whether every registered producer shows a revision. One that is
+// given up meanwhile may still wake up with a record for an old home, which only
+// the move tells to be stale.
+func (c *LiveCoordinator) settled(ctx context.Context, revision uint64) bool {
+	table, can := c.cfg.Table.(sessionAwaiter)
+	if !can {
+		sessions, err := c.cfg.Table.Sessions(ctx)
+		return err == nil && len(sessions) == 0
+	}
+	ctx, done := context.WithTimeout(ctx, settledTimeout)
+	defer done()
+	over, err := table.AwaitSessions(ctx, revision)
+	return err == nil && len(over) == 0
+}
+
+func startIn(starts kadm.ListedOffsets, topic string) func(int32) (int64, bool) {
+	return func(partition int32) (int64, bool) {
+		start, err := listed(starts, topic, partition)
+		return start, err == nil
+	}
+}
