@@ -63,6 +63,9 @@ func (e *engine) admissible(tp topicPartition, fp *kgo.FetchPartition) *partitio
 		e.metrics.notOwned.WithLabelValues(tp.topic).Add(float64(len(fp.Records)))
 		return nil
 	}
+	if p.waitsForTable(fp) {
+		return nil
+	}
 	p.end = fp.HighWatermark
 	if len(fp.Records) == 0 {
 		return nil
@@ -85,9 +88,11 @@ func (e *engine) resetLocked(p *partition, at int64) *partition {
 		zap.Int64("offset", at), zap.Int64("expected", p.progress.Next()))
 	e.metrics.resets.WithLabelValues(p.topic, p.label()).Inc()
 	end := p.end
+	old := p
 	p = e.openLocked(p.topicPartition, begin{
 		offset: at, epoch: -1, committed: unknownOffset, instant: p.instant, identity: p.identity,
 	}, p.token.Generation)
+	e.carryMoves(p, old)
 	p.end = end
 	return p
 }
@@ -170,6 +175,20 @@ func (e *engine) pushOne(a *admission, p *partition, in *arrival, c *classified)
 			return true
 		}
 	}
+	stray := false
+	if c.class == classLane && (p.watched || c.epoch > p.known) {
+		var wait *lane.Gate
+		var f *fault
+		switch wait, f, stray = e.ruleOn(p, c); {
+		case wait != nil:
+			e.sched.Gate(p.lanes, &c.id, *wait)
+			in.pass()
+			return true
+		case f != nil:
+			in.pass()
+			in = &arrival{at: in.at, copies: true, fault: f}
+		}
+	}
 	it := c.item(in)
 	if in.copies {
 		// Where handlers are slow a record waits, and a copy of it, which
@@ -181,8 +200,13 @@ func (e *engine) pushOne(a *admission, p *partition, in *arrival, c *classified)
 	}
 	if e.sched.PushTo(p.lanes, &c.id, &it) != lane.Queued {
 		e.skipped(p)
-		in.pass()
+		if in.fault == nil {
+			in.pass()
+		}
 		return true
+	}
+	if stray {
+		e.metrics.stale.WithLabelValues(p.topic, staleHandled).Inc()
 	}
 	if in.copies {
 		copyInto(a.spare, c.rec)
@@ -199,6 +223,9 @@ func (e *engine) pushOther(p *partition, c *classified) bool {
 	case classUnknown:
 		e.stopAt(p, c.rec, ErrUnknownControl)
 		return false
+	case classControl:
+		e.meetControl(p, c.rec)
+		fallthrough
 	case classMarker:
 		e.metrics.control.WithLabelValues(p.topic).Inc()
 		return false

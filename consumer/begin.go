@@ -25,6 +25,8 @@ type begin struct {
 
 	committed int64 // the commit, or unknownOffset
 
+	behindTable bool // the table could not be read to its end since
+
 	instant    time.Time          // the group's start instant, if it has one
 	identity   offset.Identity    // of the partition's commits
 	checkpoint *offset.Checkpoint // what the commit's metadata says, if it counts

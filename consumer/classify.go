@@ -16,7 +16,8 @@ type class uint8
 const (
 	classLane     class = iota // into its tenant's lane
 	classNoTenant              // as Config.NoTenant says
-	classMarker                // a transaction's or a move's: stepped over
+	classMarker                // a transaction's: stepped over
+	classControl               // a move's tl-control record
 	classUnknown               // a tl-control record of a kind we do not know
 )
 
@@ -30,6 +31,10 @@ type classified struct {
 	fields int // bytes of its fields
 	class  class
 	id     lane.ID
+
+	kind    routing.Kind // as its tl-route header says
+	stamped bool         // it has one
+	epoch   uint64       // of that header
 }
 
 // item is the record as it waits in a lane.
@@ -102,7 +107,7 @@ func (c *classified) headers(r *kgo.Record) (kind routing.Kind, stamped bool) {
 		c.fields += headerOverhead + len(h.Key) + len(h.Value)
 		switch h.Key {
 		case routing.HeaderControl:
-			c.class = classMarker
+			c.class = classControl
 			if _, err := routing.ParseControl(h.Value); err != nil {
 				c.class = classUnknown
 			}
@@ -110,6 +115,7 @@ func (c *classified) headers(r *kgo.Record) (kind routing.Kind, stamped bool) {
 		case routing.HeaderRoute:
 			if parsed, err := routing.ParseRouteHeader(h.Value); err == nil {
 				kind, stamped = parsed.Kind, true
+				c.kind, c.stamped, c.epoch = kind, true, parsed.Epoch
 			}
 		}
 	}

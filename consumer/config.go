@@ -91,6 +91,9 @@ type Config struct {
 	Retry Retry
 	// NoTenant says what becomes of records without a tenant.
 	NoTenant NoTenant
+	// ForeignStamps says what becomes of a record that was routed by a table
+	// that is not Table.
+	ForeignStamps ForeignStamps
 	// DeadLetterTopic names the topic for the dead letters of a topic.
 	// Default: the topic with ".tl-dlq" appended. The topic must exist.
 	DeadLetterTopic func(topic string) string
@@ -191,6 +194,19 @@ const (
 	NoTenantSkip
 	// NoTenantDeadLetter writes them to the dead-letter topic, in order.
 	NoTenantDeadLetter
+)
+
+// ForeignStamps is what becomes of a record whose tl-route header names an epoch
+// that the routing table, read to its end, has not reached, in a topic whose
+// producers are all wrapped: it was stamped by another table, as where a topic
+// was mirrored from another cluster, or the worker reads the wrong one.
+type ForeignStamps uint8
+
+const (
+	// ForeignPark parks its lane, since order across moves cannot be kept.
+	ForeignPark ForeignStamps = iota
+	// ForeignHandle handles it like any other.
+	ForeignHandle
 )
 
 // Start is where a partition begins that the group never committed.
@@ -319,6 +335,8 @@ func (c *Config) validatePolicies() error {
 		return errors.New("consumer.Config: OrderKey goes with OrderKeys and with nothing else")
 	case c.NoTenant > NoTenantDeadLetter:
 		return fmt.Errorf("consumer.Config: NoTenant %d is unknown", c.NoTenant)
+	case c.ForeignStamps > ForeignHandle:
+		return fmt.Errorf("consumer.Config: ForeignStamps %d is unknown", c.ForeignStamps)
 	case c.Start > StartLatest:
 		return fmt.Errorf("consumer.Config: Start %d is unknown", c.Start)
 	}

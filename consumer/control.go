@@ -238,12 +238,18 @@ func (e *engine) resumeTenant(tenant []byte) int {
 
 // unpark resumes the parked lanes of a tenant in p and returns their number.
 func (e *engine) unpark(p *partition, tenant []byte) int {
-	var keys [][]byte
+	var keys, foreign [][]byte
 	for l := range e.lanesOf(p) {
 		if l.Parked && string(l.Tenant) == string(tenant) {
 			keys = append(keys, slices.Clone(l.Key))
 			p.troubles.over(l.First)
+			if l.Records > 0 && l.Head.in.fault != nil {
+				foreign = append(foreign, keys[len(keys)-1])
+			}
 		}
+	}
+	for _, key := range foreign {
+		e.unload(p, key)
 	}
 	for _, key := range keys {
 		e.sched.ResumeLane(p.lanes, key)

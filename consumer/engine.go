@@ -73,6 +73,7 @@ type engine struct {
 	ctx       context.Context      // of all handlings; nil before start
 	pauses    map[string]pauseNote // by tenant
 	limits    map[string]Limits    // operators', by tenant
+	moves     moves
 }
 
 // tierTimes are the histograms of one tier.
@@ -98,7 +99,7 @@ func newEngine(cfg *Config, h Handler, m *metrics, letters letterbox) (*engine, 
 		sched: sched, parts: map[topicPartition]*partition{}, byLanes: map[*lane.Partition[entry]]*partition{},
 		behind:  map[*partition]struct{}{},
 		workers: map[*worker]struct{}{}, quiet: make(chan struct{}), armed: never,
-		changed: make(chan struct{}), tiers: map[string]*tierTimes{}, mean: firstGuess,
+		changed: make(chan struct{}), tiers: map[string]*tierTimes{}, mean: firstGuess, moves: newMoves(cfg.syncer() != nil),
 	}
 	e.applyTable()
 	e.setTenant(nil)
@@ -134,6 +135,12 @@ func (e *engine) openLocked(tp topicPartition, at begin, generation int32) *part
 	}
 	e.follow(p, at)
 	e.parts[tp], e.byLanes[p.lanes] = p, p
+	p.ofTopic, p.dropped, p.behindTable = e.moves.topics[tp.topic], unknownOffset, at.behindTable
+	if p.behindTable {
+		e.askSync()
+	} else {
+		e.beginMoves(p)
+	}
 	return p
 }
 
@@ -325,6 +332,7 @@ func (e *engine) applyTable() {
 	for _, p := range e.parts {
 		e.sched.Retier(p.lanes, routes[p.topic].tierOf, e.now())
 	}
+	e.applyMoves(routes)
 	e.wakeOne()
 }
 
@@ -392,6 +400,10 @@ func (e *engine) acknowledged(c pendingCommit) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.p.committed, c.p.metadata = c.Offset, c.Metadata
+	c.p.past(c.Offset)
+	if _, asked := e.moves.asked[c.p.topicPartition]; asked {
+		e.signalMoves()
+	}
 }
 
 // tooLong notes that a broker refused a commit for the length of its metadata.

@@ -109,15 +109,18 @@ func (rt *Runtime) adjustOffsets(ctx context.Context, fetched map[string]map[int
 	if err != nil {
 		return nil, fmt.Errorf("deciding where partitions begin: %w", err)
 	}
+	behind := rt.readTable(ctx, fetched)
 	_, generation := rt.client.GroupMetadata()
 	assigned := make([]Assigned, 0, len(begins))
 	for tp, at := range begins {
+		at.behindTable = behind[tp.topic]
 		token := rt.openAt(tp, at, generation)
 		assigned = append(assigned, Assigned{Topic: tp.topic, Token: token})
 		if next := at.cursor(); next != unknownOffset {
 			fetched[tp.topic][tp.id] = kgo.NewOffset().At(next).WithEpoch(at.epoch)
 		}
 	}
+	rt.knowCommits(ctx, fetched)
 	rt.tellAssigned(assigned)
 	rt.kickCommit()
 	return fetched, nil

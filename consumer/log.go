@@ -45,6 +45,11 @@ func (e *engine) logRetry(f *failure, delay time.Duration) {
 	e.sampled.Warn("record is handled again", f.fields(zap.Int("attempts", f.attempts), zap.Duration("delay", delay), zap.Error(f.err))...)
 }
 
+func (e *engine) logForeign(f *failure) {
+	e.metrics.foreign.WithLabelValues(f.p.topic).Inc()
+	e.logPark(f)
+}
+
 func (e *engine) logPark(f *failure) {
 	e.remember(f, (*troubles).parkedFor)
 	e.log.Error("lane parked", f.fields(zap.Int("attempts", f.attempts), zap.Error(f.err))...)

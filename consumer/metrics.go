@@ -30,6 +30,10 @@ type metrics struct {
 	stalls      *prometheus.CounterVec // topic, partition
 	reread      prometheus.Counter
 	ignored     *prometheus.CounterVec // reason
+	stale       *prometheus.CounterVec // topic, outcome
+	foreign     *prometheus.CounterVec // topic
+	fences      *prometheus.CounterVec // topic, state
+	tableErrs   prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -52,6 +56,10 @@ func newMetrics() *metrics {
 		stalls:      counterVec("stalls_total", "Reports of a partition whose first unfinished record stayed the same.", "topic", "partition"),
 		reread:      prometheus.NewCounter(counterOpts("reread_bytes_total", "Bytes of batches that were read again.")),
 		ignored:     counterVec("ignored_metadata_total", "Commits whose metadata was ignored, so that more repeats.", "reason"),
+		stale:       counterVec("stale_records_total", "Records behind a fence that had ended their tenant there: in quarantine, or handled where producers may lack the wrapper.", "topic", "outcome"),
+		foreign:     counterVec("foreign_stamps_total", "Lanes parked for a record whose epoch the routing table has not reached.", "topic"),
+		fences:      counterVec("fences_total", "Fences passed, confirmed by the routing table or void.", "topic", "state"),
+		tableErrs:   prometheus.NewCounter(counterOpts("table_sync_errors_total", "Failed readings of the routing table to its end; lanes wait meanwhile.")),
 		stops:       counterVec("partition_stops_total", "Partitions stopped by an error.", "topic", "partition"),
 	}
 }
@@ -61,6 +69,7 @@ func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.rebalances, m.commits, m.commitErrs, m.fetchErrs, m.retries, m.skipped, m.deadLetters, m.deadErrs,
 		m.panics, m.timeouts, m.lost, m.resets, m.control, m.noTenant, m.notOwned, m.stops, m.stalls, m.reread, m.ignored,
+		m.stale, m.foreign, m.fences, m.tableErrs,
 	}
 }
 

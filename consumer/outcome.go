@@ -59,6 +59,8 @@ const (
 	verdictRetryAfter                // not a failure: come back later
 	verdictPermanent                 // exhausted at once
 	verdictDeadLetter                // to the dead-letter topic at once
+	verdictQuarantine                // stale: to the quarantine topic; no handler got it
+	verdictForeign                   // its lane is parked; no handler got it
 	verdictAborted                   // the runtime stopped it: not an attempt
 )
 

@@ -37,9 +37,10 @@ type partition struct {
 	committed int64 // last acknowledged offset, or unknownOffset
 	stall     stallWatch
 	troubles  troubles
-	stopped   error  // why nothing more is admitted
-	held      int64  // bytes that its records keep in memory
-	handled   uint64 // records done
+	stopped   error // why nothing more is admitted
+	partitionMoves
+	held    int64  // bytes that its records keep in memory
+	handled uint64 // records done
 }
 
 // commit is what is to be committed of p now, in a request with so many
@@ -47,6 +48,10 @@ type partition struct {
 func (p *partition) commit(sched *lane.Scheduler[entry], partitions int) (offset.Commit, bool) {
 	if p.progress == nil {
 		return offset.Commit{}, false
+	}
+	p.progress.Unbar()
+	if x, open := p.moves.Unfinished(); open {
+		p.progress.Bar(x)
 	}
 	limit, id := p.limit, p.identity
 	if limit.Chars > 0 {
@@ -80,6 +85,9 @@ func (p *partition) names() int {
 	return max(p.limit.Chars-fixed, 0) / each
 }
 
+// laneItem is a lane's place for a record.
+type laneItem = lane.Item[entry]
+
 // entry is a record in a lane. Until it is copied it pins the fetch that it
 // came with.
 type entry struct {
@@ -94,6 +102,7 @@ type arrival struct {
 	at     time.Duration // on the engine's clock
 	bytes  int64         // charged for all records; not used for copies
 	left   int           // records that still pin the fetch
+	fault  *fault        // why no handler gets them; nil: one does
 	copies bool          // these records are copies
 }
 

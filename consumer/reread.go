@@ -364,6 +364,21 @@ func (o *offering) refill(records []*kgo.Record, to int64) bool {
 
 // bring offers one record. It is copied only if its lane takes it.
 func (o *offering) bring(pass *lane.Pass[entry], c *classified, in *arrival) lane.Verdict {
+	p := o.p
+	if c.class == classLane && (p.watched || c.epoch > p.known) {
+		if !o.sched.Wanted(pass, &c.id, c.rec.Offset) {
+			return lane.Unwanted
+		}
+		wait, f, stray := o.ruleOn(p, c)
+		switch {
+		case wait != nil:
+			return o.sched.RefillGate(pass, &c.id, *wait)
+		case f != nil:
+			in = &arrival{at: in.at, copies: true, fault: f}
+		case stray:
+			o.metrics.stale.WithLabelValues(p.topic, staleHandled).Inc()
+		}
+	}
 	if o.spare == nil {
 		o.spare = new(kgo.Record)
 	}
@@ -490,10 +505,12 @@ func (e *engine) takeRewinds() map[topicPartition]int64 {
 		e.resetLocked(p, c.Offset)
 	}
 	e.rewinds = nil
+	e.takeDropped(back)
 	return back
 }
 
-// far lists the partitions whose cursor has to wait for a lane.
+// far lists the partitions whose cursor has to wait: for a lane, or for the
+// table.
 func (e *engine) far() map[topicPartition]bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -501,6 +518,11 @@ func (e *engine) far() map[topicPartition]bool {
 	for p := range e.behind {
 		if p.rereads.far {
 			far[p.topicPartition] = true
+		}
+	}
+	for tp, p := range e.parts {
+		if p.behindTable {
+			far[tp] = true
 		}
 	}
 	return far

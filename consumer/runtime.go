@@ -106,6 +106,7 @@ func newRuntime(cfg Config, h Handler, batch BatchHandler) (*Runtime, error) {
 		return nil, err
 	}
 	rt.engine.batch = batch
+	rt.engine.moves.kick = rt.kickCommit
 	if err := kgo.ValidateOpts(rt.clientOpts()...); err != nil {
 		return nil, fmt.Errorf("consumer.Config: KafkaOpts: %w", err)
 	}
@@ -228,6 +229,8 @@ func (rt *Runtime) Run(ctx context.Context) error {
 	group.Go(func() { rt.engine.clock(background) })
 	group.Go(func() { rt.commitLoop(background) })
 	group.Go(func() { rt.followTable(background) })
+	group.Go(func() { rt.followMoves(background) })
+	group.Go(func() { rt.followEnd(background) })
 	for range rereaders {
 		group.Go(func() { rt.engine.reread(background, again) })
 	}

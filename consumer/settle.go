@@ -98,11 +98,18 @@ func (e *engine) settleUpTo(w *worker, n int) (todo []func()) {
 		items := g.Items
 		res, after := e.judgeGrant(g, p, r)
 		e.observe(g, r)
+		var ref lane.Ref[entry]
+		if len(p.leaves) > 0 {
+			ref = g.Ref(0)
+		}
 		if !e.sched.Release(g, res, now) {
 			e.forget(p)
 			continue
 		}
 		e.finished(p, items, w.early[i], r.done)
+		if len(p.leaves) > 0 && r.done > 0 {
+			e.leftBehind(p, ref, items[0].Offset)
+		}
 		if after != nil {
 			todo = append(todo, after)
 		}
@@ -187,6 +194,14 @@ func (e *engine) judgeGrant(g *lane.Grant[entry], p *partition, r *result) (lane
 	case verdictRetryAfter:
 		res.Outcome, res.Delay, res.Uncounted = lane.Retry, r.outcome.after, true
 		return res, func() { e.logRetry(&f, r.outcome.after) }
+	case verdictQuarantine:
+		res.Outcome = lane.Hold
+		f.lane, f.stale = g.Ref(r.done), it.Rec.in.fault.stale
+		e.wantQuarantine(p.topic)
+		return res, func() { e.post(&f) }
+	case verdictForeign:
+		res.Outcome = lane.Park
+		return res, func() { e.logForeign(&f) }
 	case verdictRetry:
 		if e.cfg.Retry.Attempts == 0 || r.attempts < e.cfg.Retry.Attempts {
 			delay := e.cfg.Retry.backoff(r.attempts)
@@ -211,12 +226,18 @@ type failure struct {
 	attempts int
 	err      error
 	lane     lane.Ref[entry] // held for its dead letter
+	stale    *Staleness      // its letter goes to the quarantine topic
+	tries    int             // failed writes of its letter
 }
 
 // post writes a dead letter; its lane is held until it is acknowledged, and
 // goes on then. A write that failed is repeated by the clock.
 func (e *engine) post(f *failure) {
 	r := f.in.rec
+	if f.stale != nil {
+		e.letters(Quarantined(r, r.Topic+QuarantineSuffix, e.cfg.Group, *f.stale), func(err error) { e.posted(f, err) })
+		return
+	}
 	letter := deadLetter(r, e.cfg.DeadLetterTopic(r.Topic), e.cfg.Group, f.attempts, f.err)
 	e.letters(letter, func(err error) { e.posted(f, err) })
 }
@@ -225,10 +246,12 @@ func (e *engine) posted(f *failure, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err != nil {
+		f.tries++
+		due := e.now() + e.cfg.Retry.backoff(f.tries)
 		e.metrics.deadErrs.WithLabelValues(f.p.topic).Inc()
 		e.log.Error("writing a dead letter", f.fields(zap.NamedError("cause", f.err), zap.Error(err))...)
-		e.failed = append(e.failed, failedLetter{f, e.now() + e.cfg.Retry.Max})
-		e.rearmAt(e.now() + e.cfg.Retry.Max)
+		e.failed = append(e.failed, failedLetter{f, due})
+		e.rearmAt(due)
 		return
 	}
 	if !e.sched.Unhold(f.lane, 1) {
@@ -236,8 +259,15 @@ func (e *engine) posted(f *failure, err error) {
 	}
 	f.p.handled++
 	e.hold(f.p, -f.in.in.freed(&lane.Item[entry]{Rec: f.in, Bytes: f.bytes}))
-	e.metrics.deadLetters.WithLabelValues(f.p.topic).Inc()
-	e.log.Warn("record dead-lettered", f.fields(zap.Int("attempts", f.attempts), zap.Error(f.err))...)
+	if f.stale != nil {
+		e.quarantined(f)
+	} else {
+		e.metrics.deadLetters.WithLabelValues(f.p.topic).Inc()
+		e.log.Warn("record dead-lettered", f.fields(zap.Int("attempts", f.attempts), zap.Error(f.err))...)
+	}
+	if len(f.p.leaves) > 0 {
+		e.moves.kick()
+	}
 	e.wakeOne()
 	e.signalRoom()
 	e.signalChanged()

@@ -162,8 +162,13 @@ func (w *worker) handleBatch(g *lane.Grant[entry], p *partition, r *result) {
 		r.outcome = outcome{verdict: verdictDeadLetter, err: ErrNoTenant}
 		return
 	}
+	items := g.Items[:faultAt(g.Items, 0)]
+	if len(items) == 0 {
+		r.attempts, r.outcome = g.Attempt+1, g.Items[0].Rec.in.fault.outcome()
+		return
+	}
 	w.records, w.rs = w.records[:0], w.rs[:0]
-	for i := range g.Items {
+	for i := range items {
 		w.records = append(w.records, Record{Record: g.Items[i].Rec.rec, Tenant: tenant, Attempt: 1, Token: p.token})
 	}
 	w.records[0].Attempt += g.Attempt
@@ -173,14 +178,14 @@ func (w *worker) handleBatch(g *lane.Grant[entry], p *partition, r *result) {
 	r.attempts = g.Attempt + 1 // until the first is done
 	ctx := w.ctx.Load()
 	done, err := w.e.batch(ctx, w.rs)
-	r.done = min(max(done, 0), len(g.Items))
+	r.done = min(max(done, 0), len(items))
 	if r.done > 0 {
 		r.attempts = 1
 	}
 	if err == nil && r.done == 0 {
 		err = errNoProgress
 	}
-	if err == nil || r.done == len(g.Items) {
+	if err == nil || r.done == len(items) {
 		return
 	}
 	r.outcome = w.judge(ctx, p, &w.records[r.done], err)
@@ -198,6 +203,9 @@ func tenantName(g *lane.Grant[entry]) []byte {
 }
 
 func (w *worker) handleOne(in entry, tenant []byte, p *partition, attempt int) outcome {
+	if in.in.fault != nil {
+		return in.in.fault.outcome()
+	}
 	if tenant == nil && w.e.cfg.NoTenant == NoTenantDeadLetter {
 		return outcome{verdict: verdictDeadLetter, err: ErrNoTenant}
 	}

@@ -80,8 +80,7 @@ func (s *Scheduler[R]) gate(l *lane[R], g Gate) {
 	}
 	l.ungate()
 	l.gate = &g
-	l.t.gates[g.Why]++
-	l.p.gates[g.Why]++
+	l.countGate(1)
 	l.gateIndex = len(l.p.gated)
 	l.p.gated = append(l.p.gated, l)
 }
@@ -91,14 +90,18 @@ func (l *lane[R]) ungate() {
 	if l.gate == nil {
 		return
 	}
-	l.t.gates[l.gate.Why]--
-	l.p.gates[l.gate.Why]--
+	l.countGate(-1)
 	l.gate = nil
 	p, last := l.p, len(l.p.gated)-1
 	p.gated[l.gateIndex] = p.gated[last]
 	p.gated[l.gateIndex].gateIndex = l.gateIndex
 	p.gated[last] = nil
 	p.gated = p.gated[:last]
+}
+
+func (l *lane[R]) countGate(n int) {
+	l.t.gates[l.gate.Why] += int32(n)
+	l.p.gates[l.gate.Why] += n
 }
 
 // advance moves what l waits for of its skipped records up to an offset that
@@ -129,20 +132,33 @@ type Gated struct {
 }
 
 // Reopen looks at lanes of p that wait, at most a number of them: those below
-// a place in p's list, from there downward. It ends the wait of those for which
-// ok is true: re-reads bring their records then. It returns the place to go on
-// from, 0 at the end. Lanes that began to wait since are not looked at.
-func (s *Scheduler[R]) Reopen(p *Partition[R], from, most int, ok func(Gated) bool) (next int) {
+// a place in p's list, from there downward. judge says of each whether it still
+// waits, and why. The others' wait ends: re-reads bring their records. Reopen
+// returns the place to go on from, 0 at the end. Lanes that began to wait since
+// are not looked at.
+func (s *Scheduler[R]) Reopen(p *Partition[R], from, most int, judge func(Gated) (why uint8, waits bool)) (next int) {
 	from = min(from, len(p.gated))
 	next = max(from-most, 0)
 	for i := from - 1; i >= next; i-- {
 		l := p.gated[i]
-		if ok(Gated{Gate: *l.gate, Name: l.name, Tenant: l.t.name, Key: l.key}) {
+		why, waits := judge(Gated{Gate: *l.gate, Name: l.name, Tenant: l.t.name, Key: l.key})
+		if !waits {
 			l.ungate()
 			s.relist(l)
+			continue
 		}
+		l.countGate(-1)
+		l.gate.Why = why
+		l.countGate(1)
 	}
 	return next
+}
+
+// Beyond says that the lane of a released grant has nothing unfinished at or
+// below an offset.
+func (s *Scheduler[R]) Beyond(r Ref[R], offset int64) bool {
+	l := r.get()
+	return l == nil || l.unfinished() > offset
 }
 
 // Waiting is how many lanes of p wait, by reason.

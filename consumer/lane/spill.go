@@ -25,6 +25,21 @@ func (s *Scheduler[R]) Spill(p *Partition[R], keep, most int, dropped func(*Item
 	return total
 }
 
+// Unload drops from memory all that an ordered lane holds, unless some of it is
+// in hand: the lane overflows from its first record, and a re-read brings it
+// back. It calls dropped for each record and returns their number.
+func (s *Scheduler[R]) Unload(p *Partition[R], key []byte, dropped func(*Item[R])) int {
+	l := s.lookup(p, key)
+	if l == nil || l.loose != nil || l.n == 0 || l.ent.running > 0 {
+		return 0
+	}
+	n := l.n
+	s.spill(l, 0, dropped)
+	l.attempts = 0
+	s.after(l)
+	return n
+}
+
 func (s *Scheduler[R]) spill(l *lane[R], keep int, dropped func(*Item[R])) {
 	first, last := l.at(keep).Offset, l.at(l.n-1).Offset
 	records, bytes := l.n-keep, int64(0)

@@ -279,16 +279,16 @@ func (p *part) gateAt(k int, off int64) {
 // reopen ends the waits of some lanes, or of all.
 func (w *world) reopen(p *part, all bool) {
 	for next := 1 << 20; next > 0; {
-		next = w.life.s.Reopen(p.p, next, 1+w.rnd.Intn(3), func(g lane.Gated) bool {
+		next = w.life.s.Reopen(p.p, next, 1+w.rnd.Intn(3), func(g lane.Gated) (uint8, bool) {
 			k := w.keyOf(g.Key)
 			if at, waits := p.gates[k]; !waits || at != g.Offset || g.Mark != uint64(at) || g.Name != w.keys[k].name {
 				w.failf("partition %d: key %d waits as %+v, should at %d", p.id, k, g.Gate, at)
 			}
 			if !all && w.rnd.Intn(2) == 0 {
-				return false
+				return uint8(w.rnd.Intn(lane.Whys)), true
 			}
 			delete(p.gates, k)
-			return true
+			return 0, false
 		})
 	}
 }

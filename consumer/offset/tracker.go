@@ -2,6 +2,7 @@ package offset
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -10,6 +11,7 @@ import (
 type Tracker struct {
 	next   int64     // next offset to admit
 	floor  int64     // inherited frontier
+	bar    int64     // no frontier is above it
 	names  inherited // virtual lanes
 	epochs []epochStart
 	merged []Lane // Commit's memory
@@ -23,7 +25,7 @@ type epochStart struct {
 // NewTracker follows a partition from an offset below which all is done: the
 // committed one when there is nothing more to know, or a reset position.
 func NewTracker(at int64) *Tracker {
-	return &Tracker{next: at, floor: at}
+	return &Tracker{next: at, floor: at, bar: math.MaxInt64}
 }
 
 // Resume follows a partition from a valid checkpoint: the main cursor starts at
@@ -31,7 +33,7 @@ func NewTracker(at int64) *Tracker {
 // are counted as lost and wait for what is left from there on.
 func Resume(c Checkpoint, logStart int64) (t *Tracker, lost int) {
 	f := max(c.Frontier, logStart)
-	t = &Tracker{next: f, floor: f, names: newInherited(c.Lanes, f)}
+	t = &Tracker{next: f, floor: f, bar: math.MaxInt64, names: newInherited(c.Lanes, f)}
 	t.epochs = append(t.epochs, epochStart{offset: c.Watermark, epoch: c.LeaderEpoch})
 	return t, t.Lost(logStart)
 }
@@ -40,8 +42,17 @@ func Resume(c Checkpoint, logStart int64) (t *Tracker, lost int) {
 func (t *Tracker) Next() int64 { return t.next }
 
 // Frontier is the highest offset that may be claimed: the inherited frontier
-// until the main cursor is beyond it, then the next offset to admit.
-func (t *Tracker) Frontier() int64 { return max(t.floor, t.next) }
+// until the main cursor is beyond it, then the next offset to admit; never above
+// the bar.
+func (t *Tracker) Frontier() int64 { return min(max(t.floor, t.next), t.bar) }
+
+// Bar keeps the frontier, and so the watermark, from passing an offset at which
+// the partition, not a lane, has something unfinished: a fence whose move has
+// not ended.
+func (t *Tracker) Bar(offset int64) { t.bar = offset }
+
+// Unbar ends Bar.
+func (t *Tracker) Unbar() { t.bar = math.MaxInt64 }
 
 // Admitted notes that the main cursor has passed everything below next, after a
 // whole batch was admitted: records, control records, and gaps alike.
