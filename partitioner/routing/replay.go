@@ -92,14 +92,21 @@ type Replay struct {
 	entries  map[uint64]uint64       // digest of each live entry, by its key's hash
 	digest   uint64                  // their sum, up to the latest record
 	atEnd    uint64                  // their sum at the latest version
-	sessions map[SessionID][]Session // by their registrations, ascending
+	sessions map[SessionID]*registered
+	applied  uint64 // records
+}
+
+// registered is a session that is in the log.
+type registered struct {
+	since uint64    // which record it has been registered since without a gap
+	all   []Session // by their registrations, ascending
 }
 
 // NewReplay begins at the start of a log.
 func NewReplay() *Replay {
 	return &Replay{
 		open: map[string]change{}, settled: map[string]change{},
-		entries: map[uint64]uint64{}, sessions: map[SessionID][]Session{},
+		entries: map[uint64]uint64{}, sessions: map[SessionID]*registered{},
 	}
 }
 
@@ -107,6 +114,7 @@ func NewReplay() *Replay {
 // only if it is still there when Fold is called.
 func (r *Replay) Apply(rec Record) {
 	key := string(rec.Key)
+	r.applied++
 	switch c := readChange(key, rec.Value); {
 	case c.name.kind == kindSession:
 		r.applySession(c.name, rec.Value)
@@ -125,15 +133,19 @@ func (r *Replay) applySession(n name, value []byte) {
 	if err != nil {
 		return
 	}
-	list := r.sessions[s.ID]
-	i, found := slices.BinarySearchFunc(list, s.Registration, func(s Session, n uint64) int { return cmp.Compare(s.Registration, n) })
+	at := r.sessions[s.ID]
+	if at == nil {
+		at = &registered{since: r.applied}
+		r.sessions[s.ID] = at
+	}
+	i, found := slices.BinarySearchFunc(at.all, s.Registration, func(s Session, n uint64) int { return cmp.Compare(s.Registration, n) })
 	if found {
-		list = slices.Delete(list, i, i+1)
+		at.all = slices.Delete(at.all, i, i+1)
 	}
 	if value != nil {
-		list = slices.Insert(list, i, s)
+		at.all = slices.Insert(at.all, i, s)
 	}
-	if r.sessions[s.ID] = list; len(list) == 0 {
+	if len(at.all) == 0 {
 		delete(r.sessions, s.ID)
 	}
 }
@@ -192,10 +204,19 @@ func (r *Replay) Version() Version { return r.version }
 
 // Sessions lists the registered sessions, each once, with its latest
 // registration, sorted by id.
-func (r *Replay) Sessions() []Session {
+func (r *Replay) Sessions() []Session { return r.SessionsBefore(r.applied) }
+
+// Applied counts the records that were applied.
+func (r *Replay) Applied() uint64 { return r.applied }
+
+// SessionsBefore lists, as Sessions does, the sessions that are registered now
+// and have been since one of the first n records.
+func (r *Replay) SessionsBefore(n uint64) []Session {
 	sessions := make([]Session, 0, len(r.sessions))
-	for _, list := range r.sessions {
-		sessions = append(sessions, list[len(list)-1])
+	for _, at := range r.sessions {
+		if at.since <= n {
+			sessions = append(sessions, at.all[len(at.all)-1])
+		}
 	}
 	slices.SortFunc(sessions, func(a, b Session) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	return sessions
@@ -203,11 +224,11 @@ func (r *Replay) Sessions() []Session {
 
 // Session gives a session's latest registration.
 func (r *Replay) Session(id SessionID) (Session, bool) {
-	list := r.sessions[id]
-	if len(list) == 0 {
+	at := r.sessions[id]
+	if at == nil {
 		return Session{}, false
 	}
-	return list[len(list)-1], true
+	return at.all[len(at.all)-1], true
 }
 
 // Fold gives the table of the latest version. Its errors wrap ErrNoTable,

@@ -46,6 +46,7 @@ type Topic struct {
 	foreign   bool               // what is not settled belongs to no transaction
 	interrupt context.CancelFunc // makes the reader start again
 	kick      chan struct{}      // makes the next heartbeat come at once; not guarded
+	prepared  map[string]uint64  // open moves, and how many records were read when they were first seen
 	versions  map[uint64]uint64  // ids of the versions read lately, by revision
 }
 

@@ -52,7 +52,34 @@ func (t *Topic) registeredBefore(ctx context.Context, moveID string) ([]routing.
 	if err := t.isOpen(moveID); err != nil {
 		return nil, err
 	}
-	return t.replay.Sessions(), nil
+	if read, known := t.prepared[moveID]; known {
+		return t.replay.SessionsBefore(read), nil
+	}
+	return t.replay.Sessions(), nil // read again from the start
+}
+
+// notePrepared remembers for each open move how much was read when it was first
+// seen: a session of after that knew the move before it routed anything. mu is
+// held.
+func (t *Topic) notePrepared(table *routing.Table) {
+	prepared := map[string]uint64{}
+	for _, name := range table.TopicNames() {
+		topic, _ := table.Topic(name)
+		if !topic.Moving() {
+			continue
+		}
+		for _, m := range topic.Moves() {
+			if !m.Open() {
+				continue
+			}
+			read, known := t.prepared[m.ID]
+			if !known {
+				read = t.replay.Applied()
+			}
+			prepared[m.ID] = read
+		}
+	}
+	t.prepared = prepared
 }
 
 // isOpen tells whether the present table holds a move as open.

@@ -99,7 +99,7 @@ func (t *Topic) restart(interrupt context.CancelFunc) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.replay, t.position, t.probe = routing.NewReplay(), 0, probe{}
-	t.loading, t.interrupt = true, interrupt
+	t.loading, t.interrupt, t.prepared = true, interrupt, nil
 	t.changed()
 	select {
 	case t.kick <- struct{}{}: // look for the end of this log now
@@ -197,6 +197,7 @@ func (t *Topic) publishFold(ctx context.Context) error {
 	t.cfg.Logger.Info("routing table replaced", zap.String("topic", t.cfg.RoutingTopic()), zap.Uint64("revision", next.Revision()),
 		zap.Uint64("was", present.Revision()), zap.String("actor", v.Actor), zap.String("reason", v.Reason))
 	t.metrics.loaded()
+	t.notePrepared(next)
 	t.publish(next)
 	return nil
 }
