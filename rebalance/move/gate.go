@@ -1,148 +1,94 @@
 package move
 
-// Step is what a producer does next for a unit that it holds back.
-type Step uint8
-
-// The steps of Gate.Next, in the order in which they come.
-const (
-	// Register registers the session anew and reads the table to its end.
-	Register Step = iota
-	// Settle waits for the answers to what is in flight.
-	Settle
-	// Confirm writes a barrier where a record failed, and waits for its answer,
-	// so that brokers refuse whatever is left of it.
-	Confirm
-	// Announce acknowledges in the session's lease that the unit is drained.
-	Announce
-	// Await holds the unit back until the move has ended in the table.
-	Await
-	// Decide judges the late acknowledgements with Late.
-	Decide
-	// SendAgain sends what Late dropped, in the order of its sequence.
-	SendAgain
-	// Open lets new records go, and the gate is done.
-	Open
-)
-
-// String gives the step's word.
-func (s Step) String() string {
-	names := [...]string{"register", "settle", "confirm", "announce", "await", "decide", "send again", "open"}
-	if int(s) < len(names) {
-		return names[s]
-	}
-	return "unknown"
-}
-
-// Gate is one unit held back at one producer: for an open move of the unit, or
-// because the session's registration ended with records of it in flight. No
-// timer opens it.
+// Gate is one unit at one producer: whether its new records may go. No timer
+// opens it.
 //
-//	                   in flight 0,                    lease with the
-//	closing ──────────▶ failures confirmed ─▶ drained ──────────────▶ acknowledged
-//	   ▲                                                                  │ switched or aborted
-//	   │ a move opens, the registration ends                              ▼
-//	   └───────────────────────────────── open ◀── late ones judged, dropped ones sent again
+//	         the table has an open move of the unit:
+//	         closing ─▶ nothing in flight, failures confirmed ─▶ acknowledged ─┐
+//	        ╱                                                                  │ switched
+//	open ──┤                                                                   ├ or aborted ─▶ open
+//	        ╲                                                                  │
+//	         records of an earlier registration are in flight, or late:        │
+//	         answered ─▶ decided by Late ─▶ those behind a fence are queued ───┘
 //
-// It belongs to one goroutine at a time. A copy is independent.
+// Its shell keeps the records that wait in the order of their sequence, those to
+// be sent again among them, so that they leave before anything newer. A late
+// record is not in flight: where it lies is known, so that a move does not wait
+// for it.
+//
+// The zero value is open. It belongs to one goroutine at a time, or to a mutex;
+// a copy is independent.
 type Gate struct {
-	move     string // open move of the unit; empty: none
-	inFlight int    // records sent and not answered
-	doubt    bool   // one of them failed and may yet be written
-	lapsed   bool   // the registration has ended
-	late     int    // written, not judged
-	again    int    // to be sent again
-	told     bool   // the lease says that the unit is drained
+	inFlight int64  // sent, not answered
+	late     int64  // answered, not decided
+	term     uint64 // registration under which what is in flight was sent
+	moving   bool
+	trailing bool // some are in flight from an earlier registration, or late
 }
 
-// Close begins to hold a unit back that has records in flight; doubt tells that
-// a record of it failed and nothing was written since. Follow it with See for an
-// open move, with Lapse for a registration that has ended, or both.
-func Close(inFlight int, doubt bool) Gate { return Gate{inFlight: inFlight, doubt: doubt} }
+// Open tells whether new records may go.
+func (g *Gate) Open() bool { return !g.moving && !g.trailing }
 
-// Next is what to do now. Each step is done again until an event changes it.
-func (g *Gate) Next() Step {
-	switch {
-	case g.lapsed:
-		return Register
-	case g.inFlight > 0:
-		return Settle
-	case g.move != "":
-		return g.nextOfMove()
-	case g.late > 0:
-		return Decide
-	case g.again > 0:
-		return SendAgain
+// Idle tells whether the gate says no more than a new one.
+func (g *Gate) Idle() bool { return g.Open() && g.inFlight == 0 }
+
+// InFlight counts what was sent and not answered.
+func (g *Gate) InFlight() int64 { return g.inFlight }
+
+// Enter counts a record that goes out under a registration of the session, which
+// are counted, by a table read after the lease of that registration was seen to
+// hold. It is false, and nothing is counted, if the record must wait. While
+// records of an earlier registration are in flight that is so even without an
+// open move: one may have passed over the session, and if they turn out to lie
+// behind its fence they must be sent again before this one.
+func (g *Gate) Enter(term uint64) bool {
+	if g.inFlight > 0 && g.term != term {
+		g.trailing = true
 	}
-	return Open
-}
-
-func (g *Gate) nextOfMove() Step {
-	switch {
-	case g.told:
-		return Await
-	case g.doubt:
-		return Confirm
+	if !g.Open() {
+		return false
 	}
-	return Announce
+	g.inFlight++
+	g.term = term
+	return true
 }
 
-// See takes the unit's open move from a newer table; empty is none.
-func (g *Gate) See(move string) {
-	if g.move == move {
-		return
-	}
-	g.move, g.told = move, false
+// Leave takes Enter back, for a record that was not sent.
+func (g *Gate) Leave() {
+	g.inFlight--
+	g.settle()
 }
 
-// Lapse notes that the session's registration has ended: the answers to all that
-// is in flight come late.
-func (g *Gate) Lapse() { g.lapsed = true }
+// Move takes from each newer table whether it has an open move of the unit.
+func (g *Gate) Move(open bool) { g.moving = open }
 
-// Registered notes that the session is registered anew and has read the table
-// to its end, with the unit's open move in it.
-func (g *Gate) Registered(move string) {
-	g.lapsed = false
-	g.See(move)
-}
-
-// Sent notes a record that was sent again.
-func (g *Gate) Sent() { g.again, g.inFlight = g.again-1, g.inFlight+1 }
-
-// Answered notes the answer to a record in flight that was written: InTime, or
-// late, and then the record is kept.
+// Answered notes that a record in flight was written, InTime or late, or that it
+// failed, which counts as in time: its application is told. Of a late record the
+// promise is kept back until Late has decided.
 func (g *Gate) Answered(inTime bool) {
 	g.inFlight--
 	if !inTime {
 		g.late++
+		g.trailing = true
 	}
+	g.settle()
 }
 
-// Failed notes a record in flight that failed and may yet be written.
-func (g *Gate) Failed() { g.inFlight, g.doubt = g.inFlight-1, true }
-
-// Confirmed notes that the barrier was written.
-func (g *Gate) Confirmed() { g.doubt = false }
-
-// Announced notes that a lease with the acknowledgement was written.
-func (g *Gate) Announced() { g.told = g.move != "" && g.inFlight == 0 && !g.doubt }
-
-// Drained gives the move to acknowledge in each lease from now on; empty is
-// none.
-func (g *Gate) Drained() string {
-	if s := g.Next(); s != Announce && s != Await {
-		return ""
-	}
-	return g.move
-}
-
-// Decided notes what Late said of one record.
+// Decided notes what Late said of one record. One that Late told to send again
+// is in the queue by now.
 func (g *Gate) Decided(v LateVerdict) {
-	switch v {
-	case Wait:
-		return
-	case Acknowledge:
-	case Resend:
-		g.again++
+	if v != Wait {
+		g.late--
+		g.settle()
 	}
-	g.late--
 }
+
+func (g *Gate) settle() {
+	if g.inFlight == 0 && g.late == 0 {
+		g.trailing = false
+	}
+}
+
+// Drained tells whether the open move's wait for this unit is over, once a
+// barrier has confirmed what failed since. It stays so until the move has ended.
+func (g *Gate) Drained() bool { return g.moving && g.inFlight == 0 }

@@ -59,10 +59,12 @@ func (v LateVerdict) String() string {
 // move may have passed over the session in between. Anything else is for Late.
 func InTime(sent, now uint64, leased bool) bool { return leased && sent == now }
 
-// Late judges a written record whose acknowledgement was not InTime. The table
-// must have been read to its end after the session was registered anew, which
-// came after the record was answered: only then are all moves in it that can
-// have passed over the session.
+// Late judges a written record whose acknowledgement was not InTime. First the
+// session's lease must be seen to hold after the record was answered, then the
+// table be taken: it has every move that can have passed over the session by
+// then, since a registration reads to its own record. For moves that were
+// prepared later the session was waited for, so their fences lie behind the
+// record.
 func Late(t *routing.Topic, r Placed) LateVerdict {
 	if !t.Moved() {
 		return Acknowledge
