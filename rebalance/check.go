@@ -70,11 +70,22 @@ func (l *liveMove) check(ctx context.Context) error {
 	if l.report.Sessions == 0 {
 		l.log.Info("no producer is registered for the topic, nobody is waited for")
 	}
-	// Where a first fence would ask for it, producers would wait.
+	// Where the first move asked for these in its middle, producers would wait.
+	if follower, ok := l.c.cfg.Table.(sessionFollower); ok {
+		if err := follower.FollowSessions(ctx); err != nil {
+			return err
+		}
+	}
 	if _, _, err := l.c.client.ProducerID(ctx); err != nil {
 		return fmt.Errorf("a producer id for fences: %w", err)
 	}
 	return nil
+}
+
+// sessionFollower is a LiveTable that follows sessions from when it is told to;
+// store.Topic is one.
+type sessionFollower interface {
+	FollowSessions(ctx context.Context) error
 }
 
 // homes are the partitions that the unit leaves and those it goes to.

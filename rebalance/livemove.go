@@ -440,3 +440,22 @@ func (c *LiveCoordinator) Abort(ctx context.Context, topic, id string, by store.
 	c.cfg.Logger.Info("move aborted", zap.String("topic", topic), zap.String("move", id))
 	return nil
 }
+
+// Waiting lists the producers that an open move waits for now. It is
+// routing.ErrMoveNotOpen if the move is not open.
+func (c *LiveCoordinator) Waiting(ctx context.Context, id string) ([]routing.Session, error) {
+	ctx, enough := context.WithCancel(ctx)
+	defer enough()
+	var waiting []routing.Session
+	told := false
+	_, err := c.cfg.Table.AwaitDrained(ctx, id, func(now []routing.Session) {
+		if !told {
+			waiting, told = now, true
+			enough()
+		}
+	})
+	if told {
+		return waiting, nil
+	}
+	return nil, err
+}

@@ -93,14 +93,18 @@ func (c *changeFlags) change(cmd *cobra.Command, args []string, edit edit) (befo
 	return before, after, look.again(ctx)
 }
 
-// author is who changes the table, and why: without a reason, by which command.
+// author is who changes the table, and why.
 func (c *changeFlags) author(cmd *cobra.Command, args []string) store.Author {
-	by := c.by
+	return authorOf(cmd, args, c.by)
+}
+
+// authorOf fills in what a person does not say of who does something and why.
+func authorOf(cmd *cobra.Command, args []string, by store.Author) store.Author {
 	if by.Actor == "" {
 		by.Actor = userName()
 	}
 	if by.Reason == "" {
-		by.Reason = strings.Join(append([]string{cmd.CommandPath()}, args...), " ")
+		by.Reason = strings.Join(append([]string{cmd.CommandPath()}, args...), " ") // by which command
 	}
 	return by
 }
