@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -168,6 +169,7 @@ type liveMoves struct {
 	*rebalance.LiveCoordinator
 
 	table topicStore
+	end   context.CancelFunc
 }
 
 // errFileMove is why nothing moves live by a file.
@@ -181,23 +183,32 @@ func openLive(ctx context.Context, table *tableFlags, log *zap.Logger) (*liveMov
 	if table.file != "" {
 		return nil, errFileMove(table.file)
 	}
-	opened, err := table.open(ctx, zap.NewNop(), opening{})
+	// Once it is open the table outlives ctx: a move that is interrupted is
+	// aborted in it.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	bound := context.AfterFunc(ctx, end)
+	opened, err := table.open(life, zap.NewNop(), opening{})
 	if err != nil {
-		return nil, err
+		end()
+		return nil, cmp.Or(ctx.Err(), err)
 	}
+	bound()
 	tables := opened.(topicStore)
 	opts, err := table.kafka.opts()
 	if err != nil {
+		end()
 		return nil, errors.Join(err, tables.Close())
 	}
 	c, err := rebalance.NewLiveCoordinator(rebalance.LiveConfig{KafkaOpts: opts, Table: tables, Logger: log})
 	if err != nil {
+		end()
 		return nil, errors.Join(usagef("%w", err), tables.Close())
 	}
-	return &liveMoves{c, tables}, nil
+	return &liveMoves{c, tables, end}, nil
 }
 
 func (l *liveMoves) close() error {
+	defer l.end()
 	l.Close()
 	return l.table.Close()
 }

@@ -1,0 +1,337 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tenantlane/tenantlane/partitioner/routing"
+	"github.com/tenantlane/tenantlane/partitioner/store"
+)
+
+const wrappedTable = `version: 1
+revision: 1
+topics:
+  orders:
+    partitions: 8
+    slots: 64
+    producers: wrapped
+    epoch: 1
+    placements:
+      acme: {partitions: [0], epoch: 1}
+`
+
+// wrapped is an embedded broker with a table in a topic whose producers are
+// wrapped.
+func wrapped(t *testing.T) (brokers string) {
+	t.Helper()
+	brokers = startBroker(t)
+	runArgs(t, inTopic(brokers, "table", "push", tempFile(t, "routing.yaml", wrappedTable), "--create")...).wantDone(t)
+	return brokers
+}
+
+func openTable(t *testing.T, brokers string) *store.Topic {
+	t.Helper()
+	table, err := store.OpenTopic(t.Context(), store.TopicConfig{KafkaOpts: []kgo.Opt{kgo.SeedBrokers(brokers)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := table.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return table
+}
+
+// answering is the session of a producer that has nothing in flight.
+func answering(t *testing.T, brokers string) {
+	t.Helper()
+	table := openTable(t, brokers)
+	session, err := table.Register(t.Context(), store.SessionConfig{Client: "billing-api", Topics: []string{"orders"}, Drained: func() (open []string) {
+		for _, m := range topicOf(t, table).Moves() {
+			if m.Open() {
+				open = append(open, m.ID)
+			}
+		}
+		return open
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := session.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func topicOf(t *testing.T, table *store.Topic) *routing.Topic {
+	t.Helper()
+	topic, ok := table.Table().Topic("orders")
+	if !ok {
+		t.Fatal("no topic orders")
+	}
+	return topic
+}
+
+func TestMoveStartIsStrictWithATableInATopic(t *testing.T) {
+	brokers := wrapped(t)
+	answering(t, brokers)
+	produceKeys(t, connect(t, brokers, kgo.RecordPartitioner(kgo.ManualPartitioner())), "acme") // to partition 0
+	moved := one[moveJSON](t, inTopic(brokers, "move", "start", "acme", "--to", "3", "--log-level", "error")...)
+	want := moveJSON{
+		State: "SWITCHED", Mode: "strict", Topic: "orders", Tenant: "acme", TenantHex: "61636d65", From: []int32{0}, To: []int32{3},
+		Fence: []fenceJSON{{0, 1}}, Epoch: 2, Revision: 3, WaitingFor: []string{},
+	}
+	if diff := cmp.Diff(want, moved, cmpopts.IgnoreFields(moveJSON{}, "PauseMS", "Move", "WaitedFor")); diff != "" || len(moved.Move) != 16 || moved.PauseMS <= 0 {
+		t.Errorf("move (-want +got):\n%s\n%+v", diff, moved)
+	}
+	if got := one[routeRow](t, inTopic(brokers, "route", "acme")...); got.Partition != 3 || got.Epoch != 2 {
+		t.Errorf("%+v", got)
+	}
+	status := rows[moveStatusJSON](t, runArgs(t, inTopic(brokers, "move", "status", "--format", "json")...))
+	if len(status) != 1 || status[0].Move != moved.Move || status[0].State != "SWITCHED" || status[0].PauseMS != nil || !cmp.Equal(status[0].Fence, moved.Fence) {
+		t.Errorf("%+v", status)
+	}
+	if open := rows[moveStatusJSON](t, runArgs(t, inTopic(brokers, "move", "status", "--open", "--format", "json")...)); len(open) != 0 {
+		t.Errorf("%+v", open)
+	}
+	if text := runArgs(t, inTopic(brokers, "move", "status")...); !strings.Contains(text.stdout, moved.Move) || !strings.Contains(text.stdout, "0/1") {
+		t.Errorf("%s", text.stdout)
+	}
+	runArgs(t, inTopic(brokers, "move", "start", "acme", "--to", "3", "--log-level", "error")...).wantError(t, exitNo, "already")
+	runArgs(t, inTopic(brokers, "move", "abort", moved.Move)...).wantError(t, exitNo, "is switched", "another move")
+}
+
+func TestMoveStartTakesSlots(t *testing.T) {
+	brokers := wrapped(t)
+	moved := one[moveJSON](t, inTopic(brokers, "move", "start", "--slot", "1,9-10", "--to", "7", "--log-level", "error")...)
+	want := []slotMoveJSON{{1, 1, 7}, {9, 1, 7}, {10, 2, 7}}
+	if !cmp.Equal(moved.Slots, want) || moved.Slot != nil || len(moved.Fence) != 2 || moved.TenantHex != "" {
+		t.Errorf("%+v", moved)
+	}
+	alone := one[moveJSON](t, inTopic(brokers, "move", "start", "--slot", "1", "--to", "2", "--log-level", "error")...)
+	if alone.Slot == nil || *alone.Slot != 1 || !cmp.Equal(alone.From, []int32{7}) {
+		t.Errorf("%+v", alone)
+	}
+	text := runArgs(t, inTopic(brokers, "move", "start", "--slot", "1-3", "--to", "0")...)
+	text.wantDone(t)
+	for _, part := range []string{"orders: 3 slots moved from partition 2-3 to 0", "fence at"} {
+		if !strings.Contains(text.stdout, part) {
+			t.Errorf("stdout %q does not hold %q", text.stdout, part)
+		}
+	}
+	for _, part := range []string{"no producer is registered", "move prepared", "fences written", "move switched"} {
+		if !strings.Contains(text.stderr, part) {
+			t.Errorf("stderr %q does not hold %q", text.stderr, part)
+		}
+	}
+}
+
+func TestMoveStartStrictRefuses(t *testing.T) {
+	brokers := startBroker(t)
+	runArgs(t, inTopic(brokers, "table", "push", tempFile(t, "routing.yaml", strings.ReplaceAll(wrappedTable, "wrapped", "any")), "--create")...).wantDone(t)
+	start := func(args ...string) result {
+		return runArgs(t, inTopic(brokers, append([]string{"move", "start", "--log-level", "error"}, args...)...)...)
+	}
+	start("acme", "--to", "3").wantError(t, exitNo, "producers: wrapped", "--mode stopped", "--accept-unordered")
+	got := start("acme", "--to", "3", "--accept-unordered")
+	got.wantDone(t)
+	if !strings.Contains(got.stderr, "order is given up") || !strings.Contains(got.stderr, "do not wait") {
+		t.Errorf("stderr %q", got.stderr)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"", "tenant"},
+		{"acme --slot 1 --to 3", "--slot"},
+		{"--slot 1 --to 3 --spread key", "--spread"},
+		{"--slot 1 --to 3 --mode stopped", "--mode strict"},
+		{"--slot 64 --to 3", "--slot"},
+		{"--slot 1 --to 2-3", "one partition"},
+		{"acme --to 3 --drain-timeout 1s", "--drain-timeout does nothing"},
+		{"acme --to 3 --mode stopped --deadline 1s", "--deadline does nothing"},
+		{"acme --to 3 --deadline 0s", "--deadline"},
+		{"acme --to 8", "--to"},
+	} {
+		start(strings.Fields(c.args)...).wantError(t, exitUsage, c.want)
+	}
+	runArgs(t, "move", "status", "--table", tempFile(t, "routing.yaml", wrappedTable), "--brokers", brokers).wantError(t, exitUsage, "table push", "--mode stopped")
+	runArgs(t, inTopic(brokers, "move", "abort", "acme")...).wantError(t, exitNo, "no open move")
+	if text := runArgs(t, inTopic(brokers, "move", "status", "nobody")...); text.stdout != "no moves\n" {
+		t.Errorf("%q", text.stdout)
+	}
+}
+
+// A move whose coordinator is gone: status shows whom it waits for, abort ends it.
+func TestAnOpenMoveIsShownAndAborted(t *testing.T) {
+	brokers := wrapped(t)
+	table := openTable(t, brokers)
+	session, err := table.Register(t.Context(), store.SessionConfig{Client: "stuck", Topics: []string{"orders"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := session.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	prepare := func(id, tenant string) {
+		_, err := table.Update(t.Context(), store.Author{}, func(present *routing.Table) (*routing.Table, error) {
+			return present.Edit(routing.PrepareMove("orders", routing.Move{ID: id, Tenant: tenant, To: []int32{5}, Deadline: time.Now().Add(time.Hour)}))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	prepare("m1", "acme")
+	prepare("m2", "globex")
+	status := rows[moveStatusJSON](t, runArgs(t, inTopic(brokers, "move", "status", "m1", "--format", "json")...))
+	if len(status) != 1 || status[0].State != "PREPARED" || status[0].Deadline == "" || len(status[0].WaitingFor) != 1 || !strings.HasPrefix(status[0].WaitingFor[0], "stuck ") {
+		t.Errorf("%+v", status)
+	}
+	runArgs(t, inTopic(brokers, "move", "start", "acme", "--to", "3", "--log-level", "error")...).wantError(t, exitNo, "m1", "move status")
+	if got := one[moveJSON](t, inTopic(brokers, "move", "abort", "m1")...); got.State != "ABORTED" || got.Tenant != "acme" {
+		t.Errorf("%+v", got)
+	}
+	text := runArgs(t, inTopic(brokers, "move", "abort", "globex")...)
+	text.wantDone(t)
+	if !strings.Contains(text.stdout, "globex") {
+		t.Errorf("%q", text.stdout)
+	}
+	if err := table.Sync(t.Context()); err != nil || topicOf(t, table).Moving() {
+		t.Errorf("a move is open, %v", err)
+	}
+}
+
+// Ctrl-C during a move that waits aborts it.
+func TestAnInterruptedMoveIsAborted(t *testing.T) {
+	brokers := wrapped(t)
+	table := openTable(t, brokers)
+	session, err := table.Register(t.Context(), store.SessionConfig{Client: "stuck", Topics: []string{"orders"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := session.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		defer cancel()
+		for changed := table.Changed(); !topicOf(t, table).Moving(); changed = table.Changed() {
+			select {
+			case <-changed:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	})
+	got := runContext(t, ctx, inTopic(brokers, "move", "start", "acme", "--to", "3", "--format", "json", "--log-level", "error")...)
+	watch.Wait()
+	var m moveJSON
+	if err := json.Unmarshal([]byte(got.stdout), &m); err != nil || got.code != exitInterrupted || m.State != "ABORTED" || len(m.WaitingFor) != 1 {
+		t.Errorf("exit code %d, %+v, %v (stderr %q)", got.code, m, err, got.stderr)
+	}
+	if err := errors.Join(table.Sync(t.Context())); err != nil || topicOf(t, table).Moved() {
+		t.Errorf("moves %v, %v", topicOf(t, table).Moves(), err)
+	}
+}
+
+// Growth of a live topic, all of it: grow, plan, run, with an interruption.
+func TestGrowthOnALiveTopicGoesOnAfterAnInterruption(t *testing.T) {
+	brokers := wrapped(t)
+	table := openTable(t, brokers)
+	answering(t, brokers)
+	runArgs(t, inTopic(brokers, "topic", "grow", "--partitions", "16")...).wantDone(t)
+	growth := runArgs(t, inTopic(brokers, "plan", "growth", "--from", "8", "--to", "16", "--format", "json")...)
+	growth.wantDone(t)
+	plan := tempFile(t, "growth.json", growth.stdout)
+	run := inTopic(brokers, "move", "run", "--plan", plan, "--batch", "5", "--format", "json")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		defer cancel()
+		for changed := table.Changed(); len(topicOf(t, table).Moves()) < 3; changed = table.Changed() {
+			select {
+			case <-changed:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	})
+	first := runContext(t, ctx, run...)
+	watch.Wait()
+	if first.code != exitInterrupted || !strings.Contains(first.stderr, "are where they go") {
+		t.Fatalf("exit code %d, stderr %q", first.code, first.stderr)
+	}
+	second := runArgs(t, run...)
+	second.wantDone(t)
+	if len(rows[moveJSON](t, second)) >= 7 || !strings.Contains(second.stderr, "32 of 32 are where they go") {
+		t.Errorf("the second run: %s%s", second.stdout, second.stderr)
+	}
+	if err := table.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	on := map[int32]int{}
+	for slot := range int32(64) {
+		on[topicOf(t, table).SlotPartition(slot)]++
+	}
+	for partition := range int32(16) {
+		if on[partition] != 4 {
+			t.Errorf("partition %d has %d slots, want 4", partition, on[partition])
+		}
+	}
+	third := runArgs(t, run...)
+	third.wantDone(t)
+	if third.stdout != "" || topicOf(t, table).Moving() {
+		t.Errorf("a third run: %q", third.stdout)
+	}
+}
+
+func TestMoveRunTakesTenants(t *testing.T) {
+	brokers := wrapped(t)
+	plan := tempFile(t, "plan.json", `{"tenant_moves": [{"tenant": "acme", "to": [4]}, {"tenant_hex": "ff00", "to": [5]}]}`)
+	got := runArgs(t, inTopic(brokers, "move", "run", "--plan", plan, "--max-parallel", "2")...)
+	got.wantDone(t)
+	if strings.Count(got.stdout, "moved from partition") != 2 || !strings.Contains(got.stderr, "2 of 2") {
+		t.Errorf("%s%s", got.stdout, got.stderr)
+	}
+}
+
+func TestMoveRunRefuses(t *testing.T) {
+	brokers := wrapped(t)
+	for content, want := range map[string]string{
+		`[]`: "cannot unmarshal",
+		`{}`: "neither slot_moves",
+		`{"slot_moves": [{"slot": 1, "to": 2}, {"slot": 1, "to": 3}]}`:    "slot 1",
+		`{"topic": "invoices", "slot_moves": []}`:                         "invoices",
+		`{"tenant_moves": [{"to": [1]}]}`:                                 "without a tenant",
+		`{"tenant_moves": [{"tenant": "acme"}]}`:                          "nowhere",
+		`{"tenant_moves": [{"tenant_hex": "x"}]}`:                         "tenant_hex",
+		`{"tenant_moves": [{"tenant": "a", "to": [1], "spread": "all"}]}`: "spread",
+	} {
+		runArgs(t, inTopic(brokers, "move", "run", "--plan", tempFile(t, "plan.json", content))...).wantError(t, exitUsage, want)
+	}
+	plan := tempFile(t, "plan.json", `{"slot_moves": [{"slot": 1, "to": 2}]}`)
+	for flag, value := range map[string]string{"--batch": "0", "--max-parallel": "0", "--rate": "-1", "--retries": "-1"} {
+		runArgs(t, inTopic(brokers, "move", "run", "--plan", plan, flag, value)...).wantError(t, exitUsage, flag)
+	}
+	runArgs(t, inTopic(brokers, "move", "run", "--plan", "/does/not/exist")...).wantError(t, exitUsage, "--plan")
+	runArgs(t, inTopic(brokers, "move", "run")...).wantError(t, exitUsage, "plan")
+	nowhere := tempFile(t, "plan.json", `{"slot_moves": [{"slot": 1, "to": 8}]}`)
+	got := runArgs(t, inTopic(brokers, "move", "run", "--plan", nowhere)...)
+	if got.code != exitNo || !strings.Contains(got.stderr, "topic grow") {
+		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
+	}
+}
