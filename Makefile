@@ -35,6 +35,9 @@ test: unit integration ## run all tests, with the race detector and a real Kafka
 .PHONY: unit
 unit: ## run the tests that need nothing but Go
 	$(GO) test $(RACE) $(PACKAGES)
+ifneq ($(RACE),)
+	$(GO) test -run 'AMillionTenants$$' ./consumer ./consumer/lane # too slow at full size with the race detector
+endif
 
 # In a package's own folder "go test" never answers from its cache, and shows
 # what the tests print: which broker they ran against.
