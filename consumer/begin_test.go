@@ -38,7 +38,7 @@ func newResumed(t *testing.T) *resumed {
 	}
 	t.Cleanup(client.Close)
 	for range 10 {
-		if err := client.ProduceSync(t.Context(), kgo.KeyStringRecord("a", "1")).FirstErr(); err != nil {
+		if err = client.ProduceSync(t.Context(), kgo.KeyStringRecord("a", "1")).FirstErr(); err != nil {
 			t.Fatalf("producing: %v", err)
 		}
 	}

@@ -14,11 +14,16 @@ import (
 // startCluster starts brokers that only this test uses, and may kill.
 func startCluster(t *testing.T, nodes int) (*kafka.Cluster, broker) {
 	t.Helper()
+	return startClusterWith(t, kafka.Config{Nodes: nodes, Logf: t.Logf})
+}
+
+func startClusterWith(t *testing.T, cfg kafka.Config) (*kafka.Cluster, broker) {
+	t.Helper()
 	realBroker(t) // skips where there shall be none
 	if err := kafka.Available(); err != nil {
 		t.Skipf("KAFKA_BROKERS names brokers that are not ours to kill, and %v", err)
 	}
-	cluster, err := kafka.Start(deadline(t, 2*time.Minute), kafka.Config{Nodes: nodes, Logf: t.Logf})
+	cluster, err := kafka.Start(deadline(t, 2*time.Minute), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func TestParkedRecordHoldsUpNoFrontier(t *testing.T) {
 		t.Errorf("the last worker ended with %d", code)
 	}
 	report := verify(t, b, r.topic, "", []string{r.log})
-	if want := uint64(ahead + 1003); uint64(report.Produced) != want || uint64(report.Duplicates) > allowed {
+	if want := uint64(ahead + 1003); report.Produced != want || report.Duplicates > allowed {
 		t.Errorf("%d produced, %d repeats; want %d, and at most the %d that the commits explain",
 			report.Produced, report.Duplicates, want, allowed)
 	}

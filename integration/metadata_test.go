@@ -40,12 +40,16 @@ const others = 40
 
 func newMark(t *testing.T, b broker, topic string) *mark {
 	t.Helper()
-	m := &mark{
-		t: t, ctx: deadline(t, 2*time.Minute), broker: b, topic: topic, group: unique(t, "group"),
-		client: b.client(t, kgo.DefaultProduceTopic(topic), kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite()),
-	}
+	m := &mark{t: t, ctx: deadline(t, 2*time.Minute), broker: b, topic: topic, group: unique(t, "group")}
+	m.client = b.client(t, m.produceOpts()...)
 	m.admin = kadm.NewClient(m.client)
 	return m
+}
+
+// produceOpts keep to what is in sync, and no state of producers, which an
+// unclean election loses.
+func (m *mark) produceOpts() []kgo.Opt {
+	return []kgo.Opt{kgo.DefaultProduceTopic(m.topic), kgo.DisableIdempotentWrite()}
 }
 
 // parked makes the mark's commit.
@@ -191,6 +195,7 @@ func (w *marked) counted(t *testing.T, name, label string) (sum float64) {
 // leads to it: what is handled again is all from the committed offset on, and
 // nothing is lost.
 func TestIgnoredMetadataCostsRepeatsAndNoLoss(t *testing.T) {
+	t.Parallel()
 	b := realBroker(t)
 	for _, c := range []struct {
 		name   string
