@@ -77,7 +77,20 @@ func (e *engine) admissible(tp topicPartition, fp *kgo.FetchPartition) *partitio
 	if first < p.progress.Next() {
 		p = e.resetLocked(p, first)
 	}
+	e.countOvertaken(p, min(first, fp.LogStartOffset))
 	return p
+}
+
+// countOvertaken counts the offsets that retention deleted before the cursor
+// came there. Those of them that compaction had taken cannot be told apart.
+func (e *engine) countOvertaken(p *partition, start int64) {
+	lost := start - p.progress.Next()
+	if lost <= 0 {
+		return
+	}
+	e.metrics.lost.WithLabelValues(p.topic, p.label()).Add(float64(lost))
+	e.log.Error("records were deleted by retention before they were read",
+		zap.String("topic", p.topic), zap.Int32("partition", p.id), zap.Int64("offset", start), zap.Int64("records", lost))
 }
 
 // resetLocked begins a partition anew at a lower offset: the log is not the

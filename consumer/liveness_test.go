@@ -83,3 +83,32 @@ func TestDeadLetterOfALostPartitionIsNotWrittenAgain(t *testing.T) {
 		}
 	})
 }
+
+// What waits for its retry is its tenant's place: a record that comes meanwhile
+// waits behind it, and a burst of other tenants takes nothing away.
+func TestATenantIsNotFreedWhileItsRetryIsPending(t *testing.T) {
+	s := &script{do: func(_ context.Context, r *Record) error {
+		if string(r.Tenant) == "a" && string(r.Value) == "1" && r.Attempt < 3 {
+			return errTest
+		}
+		return nil
+	}}
+	inBubble(t, Config{Retry: Retry{Min: time.Minute, Max: time.Minute}}, s.handle, func(b *bench) {
+		b.admitted(0, "a:1")
+		pass(time.Second)
+		var burst strings.Builder
+		for i := range 5000 {
+			fmt.Fprintf(&burst, "other-%d:x ", i)
+		}
+		b.admitted(0, burst.String())
+		pass(10 * time.Second)
+		p := b.admitted(0, "a:2")
+		if st := b.statusOf([]byte("a")); st.Depth != 2 || st.State != StateFailing {
+			t.Errorf("the tenant is %+v", st)
+		}
+		pass(5 * time.Minute)
+		if s.of("a") != "1 1 1 2" || b.watermark(p) != 5002 {
+			t.Errorf("handled %q, watermark %d", s.of("a"), b.watermark(p))
+		}
+	})
+}

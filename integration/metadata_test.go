@@ -82,14 +82,17 @@ func (m *mark) sendOthers(n int) {
 	}
 }
 
-func (m *mark) commit() kadm.Offset {
+// commit is what the group has committed. A broker that was killed a moment ago
+// may have been asked.
+func (m *mark) commit() (at kadm.Offset) {
 	m.t.Helper()
-	commits, err := m.admin.FetchOffsets(m.ctx, m.group)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	at, _ := commits.Lookup(m.topic, 0)
-	return at.Offset
+	await(m.ctx, m.t, "an answer of the group", func() bool {
+		commits, err := m.admin.FetchOffsets(m.ctx, m.group)
+		found, _ := commits.Lookup(m.topic, 0)
+		at = found.Offset
+		return err == nil
+	})
+	return at
 }
 
 // recommit commits what a tool would.
