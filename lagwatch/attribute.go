@@ -23,6 +23,7 @@ type attribution struct {
 	n          int     // records looked at
 	at         time.Time
 	partitions []int32
+	proposal   *proposal // what a plan would do about it
 }
 
 // A share says something from this many records on, and the tenant dominates
@@ -132,6 +133,9 @@ func (e *engine) name(q question, a attribution, now time.Time) {
 		if alertID(q.pairKey, &al) == q.alert {
 			a.partitions = slices.Clone(al.Partitions)
 		}
+	}
+	if p, ok := e.propose(q.topic, a.tenant); ok {
+		a.proposal = &p
 	}
 	e.named[q.alert] = a
 }

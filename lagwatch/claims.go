@@ -40,10 +40,28 @@ func (c *CommitsSnapshot) useClaims(clusterID string, t *TopicSnapshot) {
 		if end >= 0 && point.Frontier > end { // the log was cut below it
 			continue
 		}
+		c.park(claim.partition, point.Lanes)
 		r := point.Runnable()
 		c.Runnable = put(c.Runnable, claim.partition, r)
 		if r < point.Frontier {
 			c.Lanes = put(c.Lanes, claim.partition, r)
 		}
 	}
+}
+
+// park counts the lanes that are parked in a partition.
+func (c *CommitsSnapshot) park(partition int32, lanes []offset.Lane) {
+	n := int32(0)
+	for _, l := range lanes {
+		if l.Parked {
+			n++
+		}
+	}
+	if n == 0 {
+		return
+	}
+	for int(partition) >= len(c.Parked) {
+		c.Parked = append(c.Parked, 0)
+	}
+	c.Parked[partition] = n
 }

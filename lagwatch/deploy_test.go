@@ -27,6 +27,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 		lag.AlertHot, lag.AlertStuck, lag.AlertSlow, lag.AlertBehind, lag.AlertLossRisk, lag.AlertRewind, lag.AlertReset, lag.AlertLost,
 		lag.AlertNoCommit, lag.AlertGone, lag.AlertTxnHanging, lag.AlertLaneBehind, lag.AlertDominates, lag.AlertSkew,
 		lag.AlertRebalanceStuck, lag.AlertIdleMembers, lag.AlertBlind, lag.AlertNotifyFailing, lag.AlertWatchdog,
+		lag.AlertPlacementStale, lag.AlertStaleRecords, lag.AlertPartitionUnused, lag.AlertUnread, lag.AlertTableMismatch, lag.AlertLaneParked,
 	} {
 		text, err := os.ReadFile(filepath.Join(runbooks, name+".md"))
 		if err != nil {

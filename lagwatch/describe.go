@@ -21,6 +21,7 @@ func (e *engine) evaluate(s *Snapshot) *Evaluation {
 	for _, key := range e.order {
 		e.evaluatePair(out, s, key, wide, live)
 	}
+	e.evaluateTopics(out, s)
 	maps.DeleteFunc(e.named, func(id string, _ attribution) bool { return !live[id] })
 	maps.DeleteFunc(e.producers, func(id, _ string) bool { return !live[id] })
 	return out
@@ -97,10 +98,7 @@ func (e *engine) fire(out *Evaluation, pool *PoolEvaluation, s *Snapshot, key pa
 
 func (e *engine) add(out *Evaluation, pool *PoolEvaluation, a notify.Alert) {
 	a.Impact = impact(a.Name)
-	pool.Firing = append(pool.Firing, Firing{
-		Alert: a.Name, Partitions: a.Partitions, Tenant: a.Tenant, TenantHex: a.TenantHex, Share: rounded(a.Share),
-		Severity: a.Severity, Since: a.Since, Summary: a.Summary,
-	})
+	pool.Firing = append(pool.Firing, firingOf(&a))
 	out.alerts = append(out.alerts, a)
 }
 
@@ -126,6 +124,10 @@ func (e *engine) alert(s *Snapshot, key pairKey, a *lag.Alert, who attribution) 
 		out.Summary += " It is the transaction of " + producer + "."
 	}
 	out.Commands = e.commands(key, &ev, who)
+	if who.proposal != nil && !e.cfg.HashTenants {
+		_, about := who.proposal.words(key.topic, who.tenant)
+		out.Summary += about
+	}
 	return out
 }
 
@@ -234,6 +236,10 @@ func (e *engine) commands(key pairKey, ev *lag.Evidence, who attribution) []stri
 	}
 	if _, ok := e.table.Topic(key.topic); !ok {
 		return out
+	}
+	if who.proposal != nil {
+		words, _ := who.proposal.words(key.topic, who.tenant)
+		return append(out, e.command(words...))
 	}
 	if to, ok := e.quietest(key, ev.Partition); ok {
 		out = append(out, e.command(append(moveStart(who.tenant), "--topic", key.topic, "--to", fmt.Sprint(to))...))

@@ -24,6 +24,15 @@ type engine struct {
 	named   map[string]attribution
 
 	producers map[string]string // of hanging transactions, by alert
+
+	moves       map[string]moveTimes
+	inflow      map[string]*inflow
+	findings    map[string]finding
+	looks       map[string]StaleLook // by topic
+	quarantined map[string]int64     // by topic
+	placedSince map[string]time.Time
+	routedSince map[string]tableSince // by topic
+	parkedSince map[pairKey]time.Time
 }
 
 // pairKey is a (group, topic). The topic is empty for a group of which no
@@ -48,6 +57,9 @@ func newEngine(cfg *Config) *engine {
 	return &engine{
 		cfg: cfg, layouts: map[string]layout{}, logs: map[string]*topicLogs{},
 		pairs: map[pairKey]*pairState{}, named: map[string]attribution{}, producers: map[string]string{},
+		moves: map[string]moveTimes{}, inflow: map[string]*inflow{}, findings: map[string]finding{}, looks: map[string]StaleLook{},
+		quarantined: map[string]int64{}, placedSince: map[string]time.Time{}, routedSince: map[string]tableSince{},
+		parkedSince: map[pairKey]time.Time{},
 	}
 }
 
@@ -55,6 +67,8 @@ func newEngine(cfg *Config) *engine {
 // afterwards, when tenants have been looked up.
 func (e *engine) observe(s *Snapshot) {
 	e.useTable()
+	e.followMoves(s.At)
+	e.followTable(s.At)
 	for i := range s.Topics {
 		e.observeLogs(s.At, &s.Topics[i])
 	}
@@ -64,6 +78,9 @@ func (e *engine) observe(s *Snapshot) {
 	for _, key := range e.order {
 		e.observePair(s, key)
 	}
+	e.sweep(s)
+	e.judgeStale(s)
+	e.parked(s)
 }
 
 // useTable takes a new routing table into the pools.
@@ -85,7 +102,7 @@ func (e *engine) useTable() {
 func (e *engine) layout(topic string) layout {
 	l, ok := e.layouts[topic]
 	if !ok {
-		l = layoutOf(e.table, topic)
+		l = layoutOf(e.table, topic, func(tenant string) string { name, _ := e.shown(tenant); return name })
 		e.layouts[topic] = l
 	}
 	return l
@@ -228,13 +245,14 @@ func (e *engine) samples(pair *pairState, at time.Time, c *CommitsSnapshot, t *T
 		logs = l.logs
 	}
 	n := max(len(c.Commits), len(logs))
-	owned := c.Owned
+	owned, moving := c.Owned, e.moving(at, c.Topic, c)
 	for p := range n {
 		s := lag.Sample{Partition: int32(p)}
 		for len(owned) > 0 && owned[0] < s.Partition {
 			owned = owned[1:]
 		}
 		s.Owned = len(owned) > 0 && owned[0] == s.Partition
+		_, s.Moving = slices.BinarySearch(moving, s.Partition)
 		commit := offsetOf(c.Commits, p)
 		if t != nil && t.Known && commit != Unread && offsetOf(t.Start, p) >= 0 && offsetOf(t.End, p) >= 0 {
 			fill(&s, at, c, t, &logs[p])

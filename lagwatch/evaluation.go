@@ -16,6 +16,8 @@ type Evaluation struct {
 	Cluster string    `json:"cluster"`
 	// Groups has an entry per group, topic and pool.
 	Groups []PoolEvaluation `json:"groups"`
+	// Topics are those about which there is anything to say whoever reads them.
+	Topics []TopicEvaluation `json:"topics,omitempty"`
 	// Blind is true when anything that should be seen was not: it may be worse
 	// than it looks.
 	Blind bool `json:"blind"`
@@ -115,6 +117,11 @@ func (e *Evaluation) Fires() bool {
 	}
 	for i := range e.Groups {
 		if len(e.Groups[i].Firing) > 0 {
+			return true
+		}
+	}
+	for i := range e.Topics {
+		if len(e.Topics[i].Firing) > 0 {
 			return true
 		}
 	}

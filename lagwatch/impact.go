@@ -35,6 +35,18 @@ func impact(alert string) string {
 		return "Members are given partitions over and over and handle little."
 	case lag.AlertIdleMembers:
 		return "These members are paid for and do nothing."
+	case lag.AlertPlacementStale:
+		return "Other tenants share fewer partitions than they could."
+	case lag.AlertPartitionUnused:
+		return "Workers hold partitions in which nothing happens."
+	case lag.AlertStaleRecords:
+		return "A producer writes by an old table, or around it: such records wait in quarantine, or break their tenant's order."
+	case lag.AlertUnread:
+		return "Nobody reads these records before retention deletes them."
+	case lag.AlertTableMismatch:
+		return "Producers cannot send records of some tenants."
+	case lag.AlertLaneParked:
+		return "These tenants get nothing until an operator skips or resumes them."
 	case lag.AlertBlind:
 		return "Lag there would not page."
 	case lag.AlertNotifyFailing:

@@ -86,6 +86,7 @@ func (r *round) listOffsets(ctx context.Context) {
 			r.list(ctx, parts, -1, 1, func(t *TopicSnapshot, p int32, o int64) { t.Stable = put(t.Stable, p, o) })
 		},
 		r.retention,
+		r.sweep,
 	}
 	for i, age := range r.seeds {
 		at := r.at.Add(-age)
@@ -121,20 +122,18 @@ func (r *round) partitions(want func(*topicEntry) bool) []kmsg.ListOffsetsReques
 		if t := r.topicAt[name]; t == nil || !t.Known || !want(entry) {
 			continue
 		}
-		t := kmsg.NewListOffsetsRequestTopic()
-		t.Topic = name
-		t.Partitions = make([]kmsg.ListOffsetsRequestTopicPartition, entry.Partitions)
-		for p := range t.Partitions {
-			t.Partitions[p] = kmsg.NewListOffsetsRequestTopicPartition()
-			t.Partitions[p].Partition = int32(p)
-		}
-		out = append(out, t)
+		out = append(out, allPartitions(name, entry.Partitions))
 	}
 	return out
 }
 
 // list asks for the offset at a timestamp (−1: end, −2: start) of partitions.
 func (r *round) list(ctx context.Context, topics []kmsg.ListOffsetsRequestTopic, timestamp int64, isolation int8, take func(*TopicSnapshot, int32, int64)) {
+	r.listEach(ctx, topics, timestamp, isolation, func(t *kmsg.ListOffsetsResponseTopic) { r.takeOffsets(t, take) })
+}
+
+// listEach hands over each topic's answer under mu.
+func (r *round) listEach(ctx context.Context, topics []kmsg.ListOffsetsRequestTopic, timestamp int64, isolation int8, take func(*kmsg.ListOffsetsResponseTopic)) {
 	if len(topics) == 0 {
 		return
 	}
@@ -153,7 +152,7 @@ func (r *round) list(ctx context.Context, topics []kmsg.ListOffsetsRequestTopic,
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for i := range resp.(*kmsg.ListOffsetsResponse).Topics {
-			r.takeOffsets(&resp.(*kmsg.ListOffsetsResponse).Topics[i], take)
+			take(&resp.(*kmsg.ListOffsetsResponse).Topics[i])
 		}
 	})
 }

@@ -20,8 +20,9 @@ type layout struct {
 }
 
 // layoutOf reads a topic's layout from a table, which may be nil. A partition
-// that whales own together belongs to a pool with all their names.
-func layoutOf(table *routing.Table, topic string) layout {
+// that whales own together belongs to a pool with all their names, as they are
+// shown outside.
+func layoutOf(table *routing.Table, topic string, shown func(tenant string) string) layout {
 	if table == nil {
 		return layout{}
 	}
@@ -39,7 +40,7 @@ func layoutOf(table *routing.Table, topic string) layout {
 		}
 		for _, p := range placement.Partitions {
 			if !slices.Contains(shared, p) {
-				owners[p] = append(owners[p], printable(tenant))
+				owners[p] = append(owners[p], shown(tenant))
 			}
 		}
 	}

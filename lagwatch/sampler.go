@@ -18,6 +18,12 @@ type sampler struct {
 	inv    *inventory
 	seeds  []time.Duration // ages at which past ends are asked for
 
+	sweptAt time.Time // of the last complete sweep
+
+	// sweepSeen is the sweep of this round, and staleSeen what looks at records
+	// found since the last; only the watcher's goroutine uses them between rounds.
+	sweepSeen *SweepSnapshot
+	staleSeen []StaleLook
 	// visible is what probes found; only the watcher's goroutine uses it.
 	visible map[probeKey]visible
 }
@@ -108,6 +114,7 @@ func (r *round) finish() *Snapshot {
 		r.snap.Topics = append(r.snap.Topics, *t)
 	}
 	r.useProbes()
+	r.snap.Stale, r.staleSeen = r.staleSeen, nil
 	r.inv.forget(r.at, r.cfg.literalGroups())
 	return &r.snap
 }

@@ -21,6 +21,9 @@ type Snapshot struct {
 	Cluster string          `json:"cluster"`
 	Groups  []GroupSnapshot `json:"groups"`
 	Topics  []TopicSnapshot `json:"topics"`
+	// Sweep is there once an hour, Stale after it.
+	Sweep *SweepSnapshot `json:"sweep,omitempty"`
+	Stale []StaleLook    `json:"stale,omitempty"`
 	// Errors are what could not be asked, for people; what it makes unknown is
 	// Unread above.
 	Errors []string `json:"errors,omitempty"`
@@ -54,6 +57,9 @@ type CommitsSnapshot struct {
 	// their offset (see lag.Sample); empty for other groups.
 	Runnable []int64 `json:"runnable,omitempty"`
 	Lanes    []int64 `json:"lanes,omitempty"`
+	// Parked is how many lanes such a group has parked in each partition; shorter
+	// means none.
+	Parked []int32 `json:"parked,omitempty"`
 	// Visible are probed offsets (see lag.Sample), Unread where nobody looked.
 	Visible []int64 `json:"visible,omitempty"`
 	// Owned are the partitions that members hold, ascending.

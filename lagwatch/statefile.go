@@ -28,6 +28,8 @@ type savedState struct {
 	Named   map[string]savedName   `json:"named,omitempty"`
 	Told    notify.State           `json:"told"`
 
+	Sweep savedSweep `json:"sweep,omitzero"`
+
 	Silences []mute.Silence `json:"silences,omitempty"`
 	Markers  []Marker       `json:"markers,omitempty"`
 }
@@ -151,6 +153,7 @@ func (w *Watcher) state(now time.Time) *savedState {
 		Logs: map[string]*savedLogs{}, Named: w.engine.savedNames(), Told: w.notifier.State(),
 	}
 	s.Silences, s.Markers = w.journal.list(now)
+	s.Sweep = w.engine.savedSweep()
 	e := w.engine
 	for _, key := range e.order {
 		p := e.pairs[key]
@@ -174,7 +177,7 @@ func (e *engine) savedNames() map[string]savedName {
 
 func (e *engine) useNames(named map[string]savedName) {
 	for id, a := range named {
-		e.named[id] = attribution{string(a.Tenant), a.Share, a.AtLeast, a.N, a.At, a.Partitions}
+		e.named[id] = attribution{tenant: string(a.Tenant), share: a.Share, atLeast: a.AtLeast, n: a.N, at: a.At, partitions: a.Partitions}
 	}
 }
 
@@ -227,6 +230,7 @@ func (w *Watcher) restore(s *savedState) {
 	}
 	w.engine.useNames(s.Named)
 	w.journal.restore(s.Silences, s.Markers)
+	w.engine.restoreSweep(&s.Sweep)
 }
 
 func (e *engine) restoreLogs(topic string, s *savedLogs) {

@@ -50,6 +50,14 @@ func (e *Evaluation) writeVerdict(b *strings.Builder) {
 			fmt.Fprintf(b, "%s %s: %s\n", strings.ToUpper(f.Severity), f.Alert, f.Summary)
 		}
 	}
+	for i := range e.Topics {
+		for _, f := range e.Topics[i].Firing {
+			fmt.Fprintf(b, "%s %s: %s\n", strings.ToUpper(f.Severity), f.Alert, f.Summary)
+		}
+		for _, m := range e.Topics[i].Moves {
+			m.writeText(b, e.Topics[i].Topic)
+		}
+	}
 	switch {
 	case e.Blind && e.Unknown == 0:
 		b.WriteString("BLIND: not everything could be seen; nothing is known about what was not.\n")
@@ -60,6 +68,18 @@ func (e *Evaluation) writeVerdict(b *strings.Builder) {
 	case !e.Fires():
 		b.WriteString("Nothing fires, and everything was seen.\n")
 	}
+}
+
+func (m *MoveEvaluation) writeText(b *strings.Builder, topic string) {
+	what := fmt.Sprintf("%d slots", m.Slots)
+	if m.Tenant != "" {
+		what = "tenant " + m.Tenant
+	}
+	fmt.Fprintf(b, "move %s of %s in %s: %s to %s, %s", m.Move, what, topic, partitionsText(m.From), partitionsText(m.To), m.State)
+	if len(m.WaitingFor) > 0 {
+		fmt.Fprintf(b, ", waits for group %s", strings.Join(m.WaitingFor, ", "))
+	}
+	b.WriteByte('\n')
 }
 
 func (g *PoolEvaluation) writeRows(w io.Writer) {

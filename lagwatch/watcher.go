@@ -40,6 +40,7 @@ type Watcher struct {
 	failingSince  map[string]time.Time // of targets
 	watchdogSince time.Time
 	beatAt        time.Time
+	inflowAt      time.Time
 }
 
 // New returns a watcher that has not looked yet. It does not connect; the
@@ -192,6 +193,8 @@ func (w *Watcher) loop(ctx context.Context, s *sampler, reader *sample.Reader) {
 			w.cfg.OnEvaluation(e)
 		}
 		w.probe(ctx, s, reader)
+		w.lookForStale(ctx, s)
+		w.followInflow(ctx, s)
 		w.save(time.Now(), false)
 		if !w.wait(ctx, tick.C) {
 			return

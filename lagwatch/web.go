@@ -40,6 +40,7 @@ func newWeb(last func() *Evaluation, heat *heatMap) (*web, error) {
 		"clock":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"percent": func(x float64) string { return strconv.Itoa(int(100*x+0.5)) + " %" },
 		"number":  groupDigits,
+		"list":    partitionsText,
 		"ratio":   func(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) },
 	}).ParseFS(webFiles, "web/*.html")
 	if err != nil {
@@ -139,7 +140,7 @@ func firingRows(e *Evaluation) (out []firingRow) {
 			Group: a.Group, Topic: a.Topic, Pool: a.Pool, Commands: a.Commands, Runbook: a.Runbook,
 			Markers: a.Markers, Impact: a.Impact, Muted: e.Muted[a.Key()],
 		}
-		if a.Topic != "" {
+		if a.Topic != "" && a.Group != "" {
 			row.Link = poolLink(a.Group, a.Topic, cmp.Or(a.Pool, lag.SharedPool))
 		}
 		out = append(out, row)

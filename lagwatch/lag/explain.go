@@ -64,6 +64,7 @@ func (t *Tracker) holdChecks(p *partition) []Check {
 		drain = float64(p.lag) / (out - in)
 	}
 	return []Check{
+		{"moving: a move of tenants holds records back", truth(p.cur.Moving), 1, p.cur.Moving},
 		{"draining: seconds until the lag is gone ≤ drain_ok", drain, t.rule.DrainOK.Seconds(), p.draining(t.rule.DrainOK)},
 		{"recovering: the pool was late while this one was", truth(p.poolLate), 1, p.poolLate},
 		{"recovering: the lag falls", truth(p.falling()), 1, p.falling()},

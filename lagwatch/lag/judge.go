@@ -128,6 +128,9 @@ func (t *Tracker) followLate(p *partition, s *peers) {
 
 // holds says why a partition that is ready to fire should not page.
 func (t *Tracker) holds(p *partition) Hold {
+	if p.cur.Moving {
+		return HoldMoving
+	}
 	if p.draining(t.rule.DrainOK) {
 		return HoldDraining
 	}

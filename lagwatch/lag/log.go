@@ -85,6 +85,9 @@ func (l *Log) Hanging(at time.Time, after time.Duration) bool {
 		millis(at.UnixMilli()-l.stableAt) >= after
 }
 
+// End is the last end that was told; false before any was.
+func (l *Log) End() (int64, bool) { return l.lastEnd, l.seen }
+
 // Quiet is true when the end has not moved for 10 minutes.
 func (l *Log) Quiet(at time.Time) bool {
 	return l.seen && millis(at.UnixMilli()-l.endAt) >= idleAfter

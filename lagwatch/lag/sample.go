@@ -39,6 +39,8 @@ type Sample struct {
 	// Quiet is true when the end has not moved for long, Hanging when a
 	// transaction keeps the stable offset back (see Log).
 	Quiet, Hanging bool
+	// Moving is true while a move of tenants explains that records wait there.
+	Moving bool
 }
 
 // GroupSample is what one round learned about a group.
@@ -135,11 +137,12 @@ const (
 	HoldNone       Hold = iota
 	HoldDraining        // the net slope clears the lag within drain_ok
 	HoldRecovering      // the pool was late, and this one falls within its old share
+	HoldMoving          // a move of tenants holds its records back
 )
 
-var holdNames = [...]string{"", "draining", "recovering"}
+var holdNames = [...]string{"", "draining", "recovering", "moving"}
 
-// String returns "", "draining" or "recovering".
+// String returns "", "draining", "recovering" or "moving".
 func (h Hold) String() string {
 	if int(h) < len(holdNames) {
 		return holdNames[h]
@@ -149,23 +152,29 @@ func (h Hold) String() string {
 
 // The names of alerts, as they appear in labels and in JSON.
 const (
-	AlertHot            = "partition_hot"
-	AlertStuck          = "partition_stuck"
-	AlertSlow           = "slow"
-	AlertBehind         = "behind"
-	AlertLossRisk       = "loss_risk"
-	AlertRewind         = "rewind"
-	AlertReset          = "reset"
-	AlertLost           = "lost"
-	AlertNoCommit       = "no_commit"
-	AlertGone           = "gone"
-	AlertTxnHanging     = "txn_hanging"
-	AlertLaneBehind     = "lane_behind"
-	AlertDominates      = "tenant_dominates"
-	AlertSkew           = "skew"
-	AlertRebalanceStuck = "rebalance_stuck"
-	AlertIdleMembers    = "idle_members"
-	AlertBlind          = "monitor_blind"
-	AlertNotifyFailing  = "notify_failing"
-	AlertWatchdog       = "watchdog"
+	AlertHot             = "partition_hot"
+	AlertStuck           = "partition_stuck"
+	AlertSlow            = "slow"
+	AlertBehind          = "behind"
+	AlertLossRisk        = "loss_risk"
+	AlertRewind          = "rewind"
+	AlertReset           = "reset"
+	AlertLost            = "lost"
+	AlertNoCommit        = "no_commit"
+	AlertGone            = "gone"
+	AlertTxnHanging      = "txn_hanging"
+	AlertLaneBehind      = "lane_behind"
+	AlertDominates       = "tenant_dominates"
+	AlertSkew            = "skew"
+	AlertRebalanceStuck  = "rebalance_stuck"
+	AlertIdleMembers     = "idle_members"
+	AlertBlind           = "monitor_blind"
+	AlertPlacementStale  = "placement_stale"
+	AlertStaleRecords    = "stale_records"
+	AlertPartitionUnused = "partition_unused"
+	AlertUnread          = "unread"
+	AlertTableMismatch   = "table_mismatch"
+	AlertLaneParked      = "lane_parked"
+	AlertNotifyFailing   = "notify_failing"
+	AlertWatchdog        = "watchdog"
 )

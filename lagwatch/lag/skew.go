@@ -17,6 +17,10 @@ type skew struct {
 // ten minutes has none.
 func (t *Tracker) followSkew(p *pool) {
 	k := &p.skew
+	if p.moving() {
+		k.at = t.now // neither for nor against
+		return
+	}
 	if len(p.members) < 2 || t.now-k.at < skewEvery.Milliseconds() || 2*p.unknown >= len(p.members) {
 		return
 	}
@@ -39,6 +43,11 @@ func (t *Tracker) followSkew(p *pool) {
 	if millis(t.now-k.over) >= skewAfter {
 		k.fire(k.over)
 	}
+}
+
+// moving is true while a move changes what the pool's partitions take.
+func (p *pool) moving() bool {
+	return slices.ContainsFunc(p.members, func(m *partition) bool { return m.cur.Moving })
 }
 
 // rateSkew is the largest rate over the lower median, and whose it is; 0 when
