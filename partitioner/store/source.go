@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,14 @@ type Aged interface {
 	// Age returns the time since the source last made sure that its table is
 	// the current one.
 	Age() time.Duration
+}
+
+// Syncer is a [Source] that can be asked to catch up. Whoever must not act on an
+// older table than that of now asks before it reads Table.
+type Syncer interface {
+	// Sync returns once Table is the table of the time of the call or a later
+	// one.
+	Sync(ctx context.Context) error
 }
 
 // Fixed returns a Source whose table never changes, for tests and for programs

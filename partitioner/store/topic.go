@@ -33,6 +33,8 @@ type Topic struct {
 	fresh   atomic.Pointer[time.Time] // asOf, for sessions to read without mu
 	leases  leases
 
+	forbidden sync.Once // says that this client may not abort moves
+
 	mu sync.Mutex
 	// guards everything below
 	replay    *routing.Replay
@@ -105,6 +107,9 @@ func (t *Topic) open(ctx context.Context) error {
 	began := time.Now()
 	t.running.Go(func() { t.follow(life) })
 	t.running.Go(func() { t.heartbeats(life) })
+	if !t.cfg.LeaveExpired {
+		t.running.Go(func() { t.abortExpired(life) })
+	}
 	if err := t.awaitFirst(loading); err != nil {
 		return err
 	}

@@ -62,6 +62,10 @@ type TopicConfig struct {
 	// Lease and Renewal of sessions, DefaultLease and DefaultRenewal if 0.
 	// Everyone on one table must use the same lease.
 	Lease, Renewal time.Duration
+	// LeaveExpired leaves moves alone that are open past their deadline. Without
+	// it any store that may change the table aborts them, so that records which
+	// producers hold back do not wait for a coordinator that is gone.
+	LeaveExpired bool
 	// Logger takes a line for each change, refusal and reload; nil means none.
 	Logger *zap.Logger
 	// Registerer takes the metrics tenantlane_table_*; nil means none. Two
