@@ -137,6 +137,13 @@ type fetchedCommit struct {
 	offset.Checkpoint
 }
 
+// open reads the metadata.
+func (c *fetchedCommit) open(id offset.Identity) {
+	var why offset.Reason
+	c.Checkpoint, why = offset.Open(checkpointText(c.metadata), id, c.offset)
+	c.valid = why == offset.Valid
+}
+
 // groupCommit is the commit as evidence.
 func (c *fetchedCommit) groupCommit() move.GroupCommit {
 	g := move.GroupCommit{Watermark: c.offset}
@@ -220,9 +227,7 @@ func (ev *evidence) fetch(ctx context.Context, asked map[topicPartition]offset.I
 	for tp, c := range commits {
 		c.same = ev.last[tp] == c.metadata
 		ev.last[tp] = c.metadata
-		var why offset.Reason
-		if c.Checkpoint, why = offset.Open(checkpointText(c.metadata), asked[tp], c.offset); why == offset.Valid {
-			c.valid = true
+		if c.open(asked[tp]); c.valid {
 			ask.Add(tp.topic, tp.id, c.LeaderEpoch)
 		}
 		commits[tp] = c
