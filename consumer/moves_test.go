@@ -315,6 +315,8 @@ func TestR2OneWorkerIsNoEvidenceForItself(t *testing.T) {
 		h.send("acme", 2)
 		w.see()
 		w.poll(100)
+		synctest.Wait()
+		w.judgeSoon()
 		w.look()
 		if s := h.seen() + w.waits(); s != "acme:1 earlier_home:1 " {
 			t.Fatalf("handled, and waiting: %q", s)
@@ -551,7 +553,7 @@ func TestStoppingDoesNotWaitForLanesThatWait(t *testing.T) {
 }
 
 func TestALaneThatWaitsDoesNotHoldTheCursor(t *testing.T) {
-	inHouse(t, 2, 1, Config{MaxDistance: 10}, func(t *testing.T, h *house) {
+	inHouse(t, 2, 1, Config{MaxDistance: 10, MaxRecords: 16, LaneRecords: 2}, func(t *testing.T, h *house) {
 		w := h.workers[0]
 		h.place("acme", 0)
 		h.moveTenant("m1", "acme", 1)
