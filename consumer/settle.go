@@ -32,6 +32,7 @@ func (e *engine) take(w *worker) bool {
 			run(todo)
 			return true
 		}
+		w.rest()
 		e.idle = append(e.idle, w)
 		e.mu.Unlock()
 		run(todo)

@@ -91,6 +91,13 @@ func (w *worker) run() {
 	ended = true
 }
 
+// rest forgets the records that w handled last: one that an idle worker keeps
+// pins the whole response that it was fetched with, tens of megabytes.
+func (w *worker) rest() {
+	w.record = Record{}
+	clear(w.records)
+}
+
 // runGrant handles records of one lane, one after the other, until one is not
 // done or the lane has had its time.
 func (w *worker) runGrant(g *lane.Grant[entry], p *partition, r *result) {
