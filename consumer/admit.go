@@ -12,8 +12,13 @@ import (
 	"github.com/tenantlane/tenantlane/consumer/offset"
 )
 
-// admitChunk is how many records are admitted under one lock.
-const admitChunk = 256
+const (
+	// admitChunk is how many records are admitted under one lock.
+	admitChunk = 256
+	// copyChunk is how many are while they are copied: workers whose handlers
+	// are slow come back one by one, and each waits for the lock.
+	copyChunk = 32
+)
 
 // Errors that stop a partition: nothing more of it is admitted or committed
 // until it is assigned anew.
@@ -30,8 +35,7 @@ var errPartitionGone = errors.New("partition is not owned any more")
 // admission is the poll loop's own memory for admitting.
 type admission struct {
 	scratch []byte
-	spare   *kgo.Record // for the next copy; most of a backlog is skipped and needs none
-	touched byte        // so that touch is not optimized away
+	touched byte // so that touch is not optimized away
 }
 
 // admit puts the records of one fetched partition into their lanes. It never
@@ -43,9 +47,12 @@ func (e *engine) admit(a *admission, topic string, fp *kgo.FetchPartition) {
 		return
 	}
 	in := &arrival{at: e.now(), copies: e.slow.Load(), left: len(fp.Records)}
-	rt := (*e.routes.Load())[topic]
+	rt, chunk := (*e.routes.Load())[topic], admitChunk
+	if in.copies {
+		chunk = copyChunk
+	}
 	for records := fp.Records; len(records) > 0; {
-		n := min(len(records), admitChunk)
+		n := min(len(records), chunk)
 		if !e.push(a, rt, p, in, records[:n]) {
 			return
 		}
@@ -140,7 +147,7 @@ func (e *engine) push(a *admission, rt *route, p *partition, in *arrival, record
 	for _, r := range records {
 		scratch = rt.classify(&c, r, p.rule, scratch[:0])
 		fields += c.fields
-		if open = e.pushOne(a, p, in, &c); !open {
+		if open = e.pushOne(p, in, &c); !open {
 			break
 		}
 	}
@@ -176,7 +183,7 @@ func (e *engine) limitLanes() {
 }
 
 // pushOne admits a record, steps over it, or stops the partition at it.
-func (e *engine) pushOne(a *admission, p *partition, in *arrival, c *classified) bool {
+func (e *engine) pushOne(p *partition, in *arrival, c *classified) bool {
 	if c.class != classLane && !e.pushOther(p, c) {
 		in.pass()
 		return p.stopped == nil
@@ -205,11 +212,9 @@ func (e *engine) pushOne(a *admission, p *partition, in *arrival, c *classified)
 	it := c.item(in)
 	if in.copies {
 		// Where handlers are slow a record waits, and a copy of it, which
-		// pins no fetch, costs little beside its handling.
-		if a.spare == nil {
-			a.spare = new(kgo.Record)
-		}
-		it.Rec.rec = a.spare
+		// pins no fetch, costs little beside its handling. Most of a backlog
+		// is skipped and needs none.
+		it.Rec.rec = e.copies.next()
 	}
 	if e.sched.PushTo(p.lanes, &c.id, &it) != lane.Queued {
 		e.skipped(p)
@@ -222,8 +227,7 @@ func (e *engine) pushOne(a *admission, p *partition, in *arrival, c *classified)
 		e.metrics.stale.WithLabelValues(p.topic, staleHandled).Inc()
 	}
 	if in.copies {
-		copyInto(a.spare, c.rec)
-		a.spare = nil
+		e.copies.fill(c.rec)
 		e.hold(p, int64(it.Bytes))
 	}
 	return true

@@ -67,8 +67,9 @@ type engine struct {
 	mean      float64       // seconds per record, moving average
 	changed   chan struct{} // closed and made anew when draining may have advanced
 	tiers     map[string]*tierTimes
-	failed    []failedLetter       // dead letters to write again
-	overflows []lane.Overflow      // memory of plan
+	failed    []failedLetter  // dead letters to write again
+	overflows []lane.Overflow // memory of plan
+	copies    copier
 	draining  int                  // drains under way
 	ctx       context.Context      // of all handlings; nil before start
 	pauses    map[string]pauseNote // by tenant

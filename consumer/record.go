@@ -3,7 +3,6 @@ package consumer
 import (
 	"bytes"
 	"context"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -61,46 +60,4 @@ type Committed struct {
 	Topic     string
 	Partition int32
 	Offset    int64
-}
-
-// copyRecord copies r out of its fetch. A record that is kept pins the whole
-// response it came in, and the slab of its batch's records, so what has to
-// wait is copied: one allocation for the bytes, one for the record, one for
-// headers if there are any.
-func copyRecord(r *kgo.Record) *kgo.Record {
-	c := new(kgo.Record)
-	copyInto(c, r)
-	return c
-}
-
-// copyInto is copyRecord with the record's own memory made before.
-func copyInto(c, r *kgo.Record) {
-	*c = *r
-	c.Headers = slices.Clone(r.Headers)
-	buf := make([]byte, 0, payload(r))
-	buf, c.Key = appendField(buf, r.Key)
-	buf, c.Value = appendField(buf, r.Value)
-	for i := range c.Headers {
-		buf, c.Headers[i].Value = appendField(buf, r.Headers[i].Value)
-	}
-}
-
-// payload is the size of the byte fields that copyRecord copies.
-func payload(r *kgo.Record) int {
-	n := len(r.Key) + len(r.Value)
-	for i := range r.Headers {
-		n += len(r.Headers[i].Value)
-	}
-	return n
-}
-
-// appendField appends b to buf and returns the part of buf that holds it. A
-// nil b stays nil: a null value is a tombstone, not an empty value.
-func appendField(buf, b []byte) (grown, field []byte) {
-	if b == nil {
-		return buf, nil
-	}
-	at := len(buf)
-	buf = append(buf, b...)
-	return buf, buf[at:len(buf):len(buf)]
 }

@@ -27,6 +27,8 @@ const (
 	// planPause is the least time between two looks for nothing at a
 	// partition.
 	planPause = 5 * time.Millisecond
+	// rereadChunk is how many records of a re-read are offered under one lock.
+	rereadChunk = 256
 	// rereaders is how many re-reads run at once.
 	rereaders = 4
 )
@@ -303,8 +305,7 @@ type offering struct {
 	chunk   *refetch.Chunk
 	route   *route
 	scratch []byte
-	spare   *kgo.Record // for the next copy
-	next    int64       // offset up to which records were offered
+	next    int64 // offset up to which records were offered
 }
 
 // part offers the next few records under one lock. It says whether there is
@@ -379,15 +380,11 @@ func (o *offering) bring(pass *lane.Pass[entry], c *classified, in *arrival) lan
 			o.metrics.stale.WithLabelValues(p.topic, staleHandled).Inc()
 		}
 	}
-	if o.spare == nil {
-		o.spare = new(kgo.Record)
-	}
 	it := c.item(in)
-	it.Rec.rec = o.spare
+	it.Rec.rec = o.copies.next()
 	verdict := o.sched.Refill(pass, c.id, it)
 	if verdict == lane.Queued {
-		*o.spare = *copyRecord(c.rec)
-		o.spare = nil
+		o.copies.fill(c.rec)
 		o.hold(o.p, int64(it.Bytes))
 	}
 	return verdict
@@ -397,10 +394,10 @@ func (o *offering) bring(pass *lane.Pass[entry], c *classified, in *arrival) lan
 // behind them.
 func nextPart(c *refetch.Chunk, from int64) ([]*kgo.Record, int64) {
 	i, _ := slices.BinarySearchFunc(c.Records, from, func(r *kgo.Record, at int64) int { return cmp.Compare(r.Offset, at) })
-	if len(c.Records)-i <= admitChunk {
+	if len(c.Records)-i <= rereadChunk {
 		return c.Records[i:], c.Next
 	}
-	return c.Records[i : i+admitChunk], c.Records[i+admitChunk].Offset
+	return c.Records[i : i+rereadChunk], c.Records[i+rereadChunk].Offset
 }
 
 // offered ends a job that came up to next.
