@@ -29,6 +29,7 @@ type flight struct {
 	values  context.Context          // whose values hooks see
 	size    int64                    // upper bound of what kgo counts
 	start   time.Time                // when Produce was called
+	as      *stampedAs               // of a record that is sent again; else nil
 
 	topic *topicState // that the caller named
 

@@ -241,7 +241,7 @@ func (p *Producer) handOver(f *flight) {
 	}
 	f.rec.Partition = f.partition
 	if f.partition != byFallback {
-		f.stamp(p.session, p.seq.Add(1))
+		f.stamp(p.identity(f))
 	}
 	p.client.Produce(f, &f.rec, p.promise)
 }

@@ -21,6 +21,7 @@ func newRootCommand(e *env) *cobra.Command {
 		newWorkerCommand(e),
 		newLanesCommand(e),
 		newDLQCommand(e),
+		newStaleCommand(e),
 		newVerifyCommand(e),
 		newBenchCommand(e),
 		newLagwatchCommand(e),
