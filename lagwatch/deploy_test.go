@@ -1,12 +1,16 @@
 package lagwatch_test
 
 import (
+	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -91,24 +95,88 @@ func metricNames(t *testing.T) map[string]bool {
 // promtool and amtool check the files and run the rules' unit tests.
 func TestToolsAcceptTheFiles(t *testing.T) {
 	t.Parallel()
-	for tool, args := range map[string][]string{
-		"promtool": {"test", "rules", "tenantlane.rules.test.yml"},
-		"amtool":   {"check-config", "../alertmanager/alertmanager.yml"},
+	for name, words := range map[string][]string{
+		"rules":        {"promtool", "test", "rules", "tenantlane.rules.test.yml"},
+		"prometheus":   {"promtool", "check", "config", "prometheus.yml"},
+		"alertmanager": {"amtool", "check-config", "../alertmanager/alertmanager.yml"},
 	} {
-		t.Run(tool, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path, err := exec.LookPath(tool)
+			path, err := exec.LookPath(words[0])
 			if err != nil {
 				if os.Getenv("TENANTLANE_REQUIRE_PROMETHEUS") == "1" {
-					t.Fatalf("TENANTLANE_REQUIRE_PROMETHEUS=1, and there is no %s", tool)
+					t.Fatalf("TENANTLANE_REQUIRE_PROMETHEUS=1, and there is no %s", words[0])
 				}
-				t.Skipf("there is no %s; install the Debian packages prometheus and prometheus-alertmanager", tool)
+				t.Skipf("there is no %s; install the Debian packages prometheus and prometheus-alertmanager", words[0])
 			}
-			cmd := exec.CommandContext(t.Context(), path, args...)
+			cmd := exec.CommandContext(t.Context(), path, words[1:]...)
 			cmd.Dir = filepath.Dir(rulesFile)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 		})
 	}
+}
+
+// The programs run with the deployed files as they are: Prometheus loads the
+// rules and knows its Alertmanager, and Alertmanager takes lagwatch's pages to
+// the pager and its watchdog to the dead man's switch.
+func TestDeployedFilesRun(t *testing.T) {
+	absolute := func(file string) string {
+		t.Helper()
+		path, err := filepath.Abs(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	get := func(url string) string {
+		t.Helper()
+		resp, err := http.Get(url) //nolint:noctx // a local server that is ready
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	listen, am := freeAddress(t), freeAddress(t)
+	program(t, "prometheus", "http://"+listen+"/-/ready",
+		"--config.file="+absolute("../deploy/prometheus/prometheus.yml"), "--storage.tsdb.path="+t.TempDir(), "--web.listen-address="+listen)
+	rules := get("http://" + listen + "/api/v1/rules")
+	for _, group := range []string{"lagwatch-itself", "lagwatch-alerts", "queue-time", "LagwatchDown"} {
+		if !strings.Contains(rules, group) {
+			t.Errorf("Prometheus did not load %s", group)
+		}
+	}
+	program(t, "prometheus-alertmanager", "http://"+am+"/-/ready", "--config.file="+absolute("../deploy/alertmanager/alertmanager.yml"),
+		"--storage.path="+t.TempDir(), "--web.listen-address="+am, "--cluster.listen-address=")
+	targets, err := notify.NewAlertmanager(notify.AlertmanagerConfig{URLs: []notify.Secret{notify.Secret("http://" + am)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{lag.AlertHot: "pager", lag.AlertWatchdog: "dead-mans-switch", lag.AlertStaleRecords: "tickets"}
+	var alerts []notify.Alert
+	for name := range want {
+		alerts = append(alerts, notify.Alert{Name: name, Cluster: "c", Severity: "page", Since: time.Now(), Summary: "x"})
+	}
+	if err := targets[0].Send(t.Context(), alerts); err != nil {
+		t.Fatal(err)
+	}
+	var stored []struct {
+		Labels    map[string]string
+		Receivers []struct{ Name string }
+	}
+	if err := json.Unmarshal([]byte(get("http://"+am+"/api/v2/alerts")), &stored); err != nil || len(stored) != len(want) {
+		t.Fatalf("%v: %+v", err, stored)
+	}
+	for _, a := range stored {
+		if len(a.Receivers) != 1 || a.Receivers[0].Name != want[a.Labels["alertname"]] {
+			t.Errorf("%s goes to %+v", a.Labels["alertname"], a.Receivers)
+		}
+	}
+	closeIdle()
 }

@@ -112,8 +112,8 @@ func TestOnlyHoldersOfTheTokenChangeAnything(t *testing.T) {
 		return rec.Code, rec.Body.String()
 	}
 	good := `{"group":"billing","for":"1h","by":"ops","reason":"import"}`
-	for _, path := range []string{"POST /api/v1/silences", "POST /api/v1/markers", "DELETE /api/v1/silences/x", "GET /api/v1/journal"} {
-		method, path, _ := strings.Cut(path, " ")
+	for _, route := range []string{"POST /api/v1/silences", "POST /api/v1/markers", "DELETE /api/v1/silences/x", "GET /api/v1/journal"} {
+		method, path, _ := strings.Cut(route, " ")
 		for _, token := range []string{"", "Bearer", "Bearer wrong", "Basic " + apiToken, apiToken} {
 			if got, _ := status(w, method, path, token, good); got != http.StatusUnauthorized {
 				t.Errorf("%s %s with %q: %d", method, path, token, got)

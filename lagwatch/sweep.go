@@ -78,7 +78,7 @@ func (e *engine) sweep(s *Snapshot) {
 		if t == nil || swept.Partitions < 0 {
 			continue // unknown: what was found before stays
 		}
-		found := slices.Concat(e.mismatch(t, swept), e.stalePlacements(s.At, t, swept), e.unused(s.At, t, swept), e.unread(s, t, swept))
+		found := slices.Concat(e.mismatch(t, swept), e.stalePlacements(s.At, swept), e.unused(s.At, t, swept), e.unread(s, swept))
 		e.settle(s.At, swept.Topic, found, lag.AlertTableMismatch, lag.AlertPlacementStale, lag.AlertPartitionUnused, lag.AlertUnread)
 		if swept.Quarantined != Unread {
 			e.quarantined[swept.Topic] = swept.Quarantined
@@ -141,7 +141,7 @@ func inflowOf(since, end []int64, p int) (int64, bool) {
 
 // stalePlacements finds partitions of their own that take less than a quarter
 // of a mean partition for a week, or nothing for a month.
-func (e *engine) stalePlacements(at time.Time, t *routing.Topic, swept *SweptTopic) (out []finding) {
+func (e *engine) stalePlacements(at time.Time, swept *SweptTopic) (out []finding) {
 	total, mean := e.weekOf(swept)
 	pools := map[string][]int32{}
 	for p, name := range e.layout(swept.Topic).pools {
@@ -229,7 +229,7 @@ func (e *engine) unused(at time.Time, t *routing.Topic, swept *SweptTopic) []fin
 
 // unread finds partitions with records older than a day that no group has ever
 // committed. Only a watcher of all groups can tell.
-func (e *engine) unread(s *Snapshot, t *routing.Topic, swept *SweptTopic) []finding {
+func (e *engine) unread(s *Snapshot, swept *SweptTopic) []finding {
 	if len(e.cfg.Groups) > 0 || s.Incomplete {
 		return nil
 	}

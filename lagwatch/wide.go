@@ -1,7 +1,9 @@
 package lagwatch
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tenantlane/tenantlane/lagwatch/lag"
@@ -80,15 +82,9 @@ func listed(names []string) string {
 	if more > 0 {
 		names = names[:most]
 	}
-	text := ""
-	for i, name := range names {
-		if i > 0 {
-			text += ", "
-		}
-		text += name
-	}
+	text := strings.Join(names, ", ")
 	if more > 0 {
-		text += " and " + itoa(int32(more)) + " more"
+		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }

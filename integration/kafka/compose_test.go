@@ -3,6 +3,8 @@ package kafka_test
 import (
 	"maps"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +54,7 @@ func TestComposeStartsOneBrokerUnlessThreeAreAskedFor(t *testing.T) {
 	}{
 		{nil, []string{"kafka"}},
 		{[]string{"three"}, []string{"kafka", "kafka-1", "kafka-2", "kafka-3"}},
+		{[]string{"watch"}, []string{"alertmanager", "kafka", "prometheus"}},
 	} {
 		if got := slices.Sorted(maps.Keys(compose(t, tc.profiles...).Services)); !slices.Equal(got, tc.want) {
 			t.Errorf("with the profiles %v: services %v, want %v", tc.profiles, got, tc.want)
@@ -108,5 +111,39 @@ func TestComposeBrokersAreUsable(t *testing.T) {
 			t.Errorf("%s and %s are the same node", name, other)
 		}
 		nodeIDs[cluster+props["node.id"]] = name
+	}
+}
+
+// Prometheus and Alertmanager listen on the loopback address alone, and use the
+// files that are tested with the programs themselves.
+func TestComposeWatchersUseTheDeployedFiles(t *testing.T) {
+	services := compose(t, "watch").Services
+	for name, file := range map[string]string{"prometheus": "prometheus.yml", "alertmanager": "alertmanager.yml"} {
+		service := services[name]
+		if service.HealthCheck == nil || !strings.Contains(service.Image, ":v") || service.NetworkMode != "host" || len(service.Ports) != 0 {
+			t.Errorf("%s: image %s, network %q, ports %v", name, service.Image, service.NetworkMode, service.Ports)
+		}
+		flags := map[string]string{}
+		for _, arg := range service.Command {
+			flag, value, _ := strings.Cut(arg, "=")
+			flags[flag] = value
+		}
+		host, _, err := net.SplitHostPort(flags["--web.listen-address"])
+		if err != nil || !net.ParseIP(host).IsLoopback() {
+			t.Errorf("%s listens on %q", name, flags["--web.listen-address"])
+		}
+		mounted := false
+		for _, v := range service.Volumes {
+			if v.Type != types.VolumeTypeBind || flags["--config.file"] != v.Target+"/"+file {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(v.Source, file)); err != nil || !v.ReadOnly {
+				t.Errorf("%s: %v, read only: %v", name, err, v.ReadOnly)
+			}
+			mounted = true
+		}
+		if !mounted {
+			t.Errorf("%s: %s is not mounted", name, flags["--config.file"])
+		}
 	}
 }

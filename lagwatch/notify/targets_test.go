@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -274,4 +275,33 @@ func ExampleNew() {
 	cancel()
 	fmt.Println(n.Run(ctx), len(n.Failing()))
 	// Output: <nil> 0
+}
+
+// A redirect would hand alerts, and what signs or addresses them, to somebody
+// else: no target follows one, and none says in its error where it was sent.
+func TestNoTargetFollowsRedirects(t *testing.T) {
+	t.Parallel()
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+	t.Cleanup(elsewhere.Close)
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		server := httptest.NewServer(http.RedirectHandler(elsewhere.URL+"/T0KEN", status))
+		t.Cleanup(server.Close)
+		transport := &http.Transport{}
+		t.Cleanup(transport.CloseIdleConnections)
+		url := notify.Secret(server.URL)
+		hook, err1 := notify.NewWebhook(notify.WebhookConfig{URL: url, Secret: "hunter2", Transport: transport})
+		slack, err2 := notify.NewSlack(notify.SlackConfig{URL: url, Transport: transport})
+		duty, err3 := notify.NewPagerDuty(notify.PagerDutyConfig{RoutingKey: "hunter2", URL: url, Transport: transport})
+		am, err4 := notify.NewAlertmanager(notify.AlertmanagerConfig{URLs: []notify.Secret{url}, Transport: transport})
+		if err := errors.Join(err1, err2, err3, err4); err != nil {
+			t.Fatal(err)
+		}
+		for _, target := range append(am, hook, slack, duty) {
+			err := target.Send(t.Context(), []notify.Alert{hot("page")})
+			se, ok := errors.AsType[*notify.SendError](err)
+			if !ok || se.Status != status || se.Temporary() || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%s: %d: %v", target.Name(), status, err)
+			}
+		}
+	}
 }
