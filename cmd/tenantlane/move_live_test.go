@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tenantlane/tenantlane/partitioner/routing"
@@ -292,6 +293,9 @@ func TestGrowthOnALiveTopicGoesOnAfterAnInterruption(t *testing.T) {
 			t.Errorf("partition %d has %d slots, want 4", partition, on[partition])
 		}
 	}
+	if pruned := one[pruneJSON](t, inTopic(brokers, "table", "prune")...); pruned.Moves != 0 {
+		t.Errorf("%+v: moves were forgotten whose records may still be read", pruned)
+	}
 	third := runArgs(t, run...)
 	third.wantDone(t)
 	if third.stdout != "" || topicOf(t, table).Moving() {
@@ -333,5 +337,53 @@ func TestMoveRunRefuses(t *testing.T) {
 	got := runArgs(t, inTopic(brokers, "move", "run", "--plan", nowhere)...)
 	if got.code != exitNo || !strings.Contains(got.stderr, "topic grow") {
 		t.Errorf("exit code %d, stderr %q", got.code, got.stderr)
+	}
+}
+
+// Where producers take part in moves, setting a tenant without live records is one.
+func TestTableSetIsAMoveWhereProducersAreWrapped(t *testing.T) {
+	brokers := wrapped(t)
+	answering(t, brokers)
+	set := one[changedJSON](t, inTopic(brokers, "table", "set", "orders", "acme", "--partitions", "3", "--reason", "a whale")...)
+	if set.Epoch != 2 || !cmp.Equal(set.Partitions, []int32{3}) {
+		t.Errorf("%+v", set)
+	}
+	slot := one[slotChangedJSON](t, inTopic(brokers, "table", "set", "orders", "--slot", "9", "--partitions", "5")...)
+	if slot.Partition != 5 || slot.Epoch != 3 {
+		t.Errorf("%+v", slot)
+	}
+	moves := rows[moveStatusJSON](t, runArgs(t, inTopic(brokers, "move", "status", "--format", "json")...))
+	if len(moves) != 2 || moves[0].Tenant != "acme" || *moves[1].Slot != 9 {
+		t.Errorf("%+v", moves)
+	}
+	tiered := one[changedJSON](t, inTopic(brokers, "table", "set", "orders", "acme", "--partitions", "3", "--tier", "", "--settle", "1ms")...)
+	if tiered.Epoch != 2 {
+		t.Errorf("a change of the tier moved it: %+v", tiered)
+	}
+	manual := connect(t, brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err := manual.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Partition: 3, Key: []byte("acme"), Value: []byte("x")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	commitAt(t, manual, "billing", 3, 0)
+	runArgs(t, inTopic(brokers, "table", "set", "orders", "acme", "--partitions", "4")...).wantError(t, exitNo, `tenant "acme" is live`, "tenantlane move start acme")
+	unsafe := one[changedJSON](t, inTopic(brokers, "table", "set", "orders", "acme", "--partitions", "4", "--unsafe", "--settle", "1ms")...)
+	if unsafe.Epoch != 4 {
+		t.Errorf("%+v", unsafe)
+	}
+}
+
+func TestTablePruneForgetsMovesOfWhichNothingIsLeft(t *testing.T) {
+	brokers := wrapped(t)
+	moved := one[moveJSON](t, inTopic(brokers, "move", "start", "acme", "--to", "3", "--log-level", "error")...)
+	gone := kadm.Offsets{}
+	gone.AddOffset("orders", 0, moved.Fence[0].Offset+1, -1)
+	if _, err := kadm.NewClient(connect(t, brokers)).DeleteRecords(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	if pruned := one[pruneJSON](t, inTopic(brokers, "table", "prune", "--older", "1h")...); pruned.Moves != 1 {
+		t.Errorf("%+v", pruned)
+	}
+	if left := rows[moveStatusJSON](t, runArgs(t, inTopic(brokers, "move", "status", "--format", "json")...)); len(left) != 0 {
+		t.Errorf("%+v", left)
 	}
 }

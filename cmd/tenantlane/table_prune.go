@@ -16,6 +16,7 @@ import (
 type pruneJSON struct {
 	Revision uint64          `json:"revision"` // of the table now
 	Pruned   bool            `json:"pruned"`   // false after --dry-run, or with nothing to prune
+	Moves    int             `json:"moves"`    // finished moves that were forgotten
 	Idle     []placementJSON `json:"idle"`
 }
 
@@ -33,7 +34,8 @@ func newTablePruneCommand(e *env) *cobra.Command {
 		Use:   "prune",
 		Short: "Remove entries of tenants that have had no traffic for long",
 		Long: "Finds the tenants with an entry of their own in the table of which no record came for --older, and\n" +
-			"removes the entries. Topics that do not exist are passed over.",
+			"removes the entries. Topics that do not exist are passed over. Of a table in a topic it also forgets finished\n" +
+			"moves of which no record of before is left.",
 		Example: "  tenantlane table prune --dry-run --table routing.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,21 +63,58 @@ func (f *pruneFlags) run(cmd *cobra.Command, e *env, asJSON bool) error {
 		return err
 	}
 	answer := pruneJSON{Revision: table.Revision(), Idle: idle}
-	if !f.dryRun && len(idle) > 0 {
-		edits := make([]routing.Edit, len(idle))
-		for i, p := range idle {
-			edits[i] = routing.ForgetTenant(p.Topic, tenantOf(p))
-		}
+	if edits := f.edits(e, table, idle); !f.dryRun && len(edits) > 0 {
 		_, after, err := f.change(cmd, nil, func(_ tableStore, t *routing.Table) (*routing.Table, error) { return t.Edit(edits...) })
 		if err != nil {
 			return err
 		}
 		answer.Revision, answer.Pruned = after.Revision(), true
 	}
+	if err := f.moves(cmd, table, &answer); err != nil {
+		return err
+	}
 	if asJSON {
 		return e.printJSON(answer)
 	}
 	return e.printPruned(answer, f.older)
+}
+
+// edits removes the idle entries. Where producers are wrapped a placed tenant
+// has to follow its slot first.
+func (f *pruneFlags) edits(e *env, table *routing.Table, idle []placementJSON) (edits []routing.Edit) {
+	stay := 0
+	for _, p := range idle {
+		if topic, ok := table.Topic(p.Topic); ok && topic.Wrapped() && !p.FollowSlot {
+			stay++
+			continue
+		}
+		edits = append(edits, routing.ForgetTenant(p.Topic, tenantOf(p)))
+	}
+	if stay > 0 {
+		e.note("%d idle tenants stay: their topics have producers: wrapped, so take their placements away first, with `tenantlane table unset`", stay)
+	}
+	return edits
+}
+
+// moves forgets finished moves that nobody needs any more.
+func (f *pruneFlags) moves(cmd *cobra.Command, table *routing.Table, answer *pruneJSON) (err error) {
+	if f.table.topic == "" || f.dryRun {
+		return nil
+	}
+	live, err := openLive(cmd.Context(), &f.table, zap.NewNop())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, live.close()) }()
+	for _, topic := range table.TopicNames() {
+		n, err := live.Prune(cmd.Context(), topic)
+		if err != nil {
+			return kafkaError("old moves", err)
+		}
+		answer.Moves += n
+	}
+	answer.Revision = live.table.Table().Revision()
+	return nil
 }
 
 // idle are the entries without traffic, of every topic that exists.
@@ -105,6 +144,11 @@ func (f *pruneFlags) idle(cmd *cobra.Command, table *routing.Table) ([]placement
 func (e *env) printPruned(p pruneJSON, older time.Duration) error {
 	for _, placed := range p.Idle {
 		if err := e.printf("%s: %s had no record for %v\n", placed.Topic, picture.Tenant(tenantOf(placed)), older); err != nil {
+			return err
+		}
+	}
+	if p.Moves > 0 {
+		if err := e.printf("%d finished moves forgotten; table revision %d\n", p.Moves, p.Revision); err != nil {
 			return err
 		}
 	}

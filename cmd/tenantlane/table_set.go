@@ -65,7 +65,8 @@ func newTableSetCommand(e *env) *cobra.Command {
 		Short: "Place a tenant or a slot, or put a tenant into a tier",
 		Long: "Running producers see the change within a second. A change that would re-route a live tenant, one\n" +
 			"with a record that some group of the topic has not committed, is refused: that takes a move, which\n" +
-			"keeps order. --unsafe changes the table all the same.\n\n" +
+			"keeps order. --unsafe changes the table all the same. Where every producer takes part in moves\n" +
+			"(producers: wrapped, in a topic), the change is made as a move, for what is in flight.\n\n" +
 			"Spread by key keeps order per (tenant, key) only; spread at random keeps none.",
 		Example: "  tenantlane table set orders acme-corp --partitions 0 --table routing.yaml\n" +
 			"  tenantlane table set orders initech --partitions 28-30 --spread key --table routing.yaml\n" +
@@ -103,15 +104,21 @@ func (f *setFlags) setTenant(cmd *cobra.Command, e *env, args []string, asJSON b
 	if f.partitions == "" && f.toTopic == "" && !tiered {
 		return usagef("needs --partitions, --to-topic or --tier")
 	}
-	_, after, err := f.change(cmd, args, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
+	edit := func(_ tableStore, t *routing.Table) (*routing.Table, error) {
 		edits, wrong := f.edits(t, topic, string(tenant), tiered)
 		if wrong != nil {
 			return nil, wrong
 		}
 		return t.Edit(edits...)
-	})
-	if after == nil {
+	}
+	after, err := f.tenantByMove(cmd, e, args, string(tenant), edit)
+	if err != nil {
 		return err
+	}
+	if after == nil || tiered {
+		if _, after, err = f.change(cmd, args, edit); after == nil {
+			return err
+		}
 	}
 	if printed := e.printChanged(after, topic, string(tenant), asJSON); printed != nil {
 		return printed
@@ -174,7 +181,7 @@ func (f *setFlags) setSlot(cmd *cobra.Command, e *env, args []string, asJSON boo
 		return usagef("--slot goes with a topic and --partitions, and nothing else")
 	}
 	var to int32
-	_, after, err := f.change(cmd, args, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
+	edit := func(_ tableStore, t *routing.Table) (*routing.Table, error) {
 		at, err := pickTopic(t, args[0])
 		if err != nil {
 			return nil, err
@@ -185,9 +192,15 @@ func (f *setFlags) setSlot(cmd *cobra.Command, e *env, args []string, asJSON boo
 		}
 		to = list[0]
 		return t.Edit(routing.SetSlots(args[0], map[int32]int32{f.slot: to}))
-	})
-	if after == nil {
+	}
+	after, err := f.slotByMove(cmd, e, args, edit)
+	if err != nil {
 		return err
+	}
+	if after == nil {
+		if _, after, err = f.change(cmd, args, edit); after == nil {
+			return err
+		}
 	}
 	epoch := after.Spec().Topics[args[0]].SlotOverrides[f.slot].Epoch
 	var printed error
