@@ -40,7 +40,7 @@ func TestAMoveWaitsForGroupsToReadTheNewHome(t *testing.T) {
 			if protocol == "KIP-848" { // its broker assigns new partitions at once
 				return
 			}
-			if _, err := w.c.admin.CreatePartitions(t.Context(), 1, "orders"); err != nil {
+			if _, err = w.c.admin.CreatePartitions(t.Context(), 1, "orders"); err != nil {
 				t.Fatal(err)
 			}
 			w.grow(5)

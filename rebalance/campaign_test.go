@@ -131,8 +131,10 @@ func TestACampaignEndsAtWhatWillNotPass(t *testing.T) {
 func TestACampaignOfTenantsInParallel(t *testing.T) {
 	w := newLiveWorld(t)
 	c := Campaign{Topic: "orders", Parallel: 3, Rate: 1000, Tenants: []TenantMove{
-		{Tenant: "acme", To: []int32{2}}, {Tenant: "initech", To: []int32{1, 2}, Spread: routing.SpreadKey},
-		{Tenant: "globex", To: []int32{3}}, {Tenant: "hooli", To: []int32{0, 3}, Spread: routing.SpreadKey},
+		{Tenant: "acme", To: []int32{2}},
+		{Tenant: "initech", To: []int32{1, 2}, Spread: routing.SpreadKey},
+		{Tenant: "globex", To: []int32{3}},
+		{Tenant: "hooli", To: []int32{0, 3}, Spread: routing.SpreadKey},
 	}}
 	report, err := w.c.Run(t.Context(), c)
 	if want := (CampaignReport{Units: 4, Already: 1, Moved: 3, Moves: 3}); err != nil || report != want {

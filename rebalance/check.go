@@ -52,10 +52,10 @@ func (l *liveMove) check(ctx context.Context) error {
 	}
 	from, to := l.homes(topic)
 	l.report.From, l.report.To = from, to
-	if err := l.c.checkTopic(ctx, l.move.Topic, from, to); err != nil {
+	if err = l.c.checkTopic(ctx, l.move.Topic, from, to); err != nil {
 		return err
 	}
-	if err := l.c.checkGroups(ctx, l.move.Topic, to); err != nil {
+	if err = l.c.checkGroups(ctx, l.move.Topic, to); err != nil {
 		return err
 	}
 	sessions, err := l.c.cfg.Table.Sessions(ctx)

@@ -143,7 +143,7 @@ func (w *liveWorld) topic() *routing.Topic {
 
 // asBefore wants the table to be what it was in all but its revision and
 // counters, and the report to say so.
-func (w *liveWorld) asBefore(report Report, err error, want error) {
+func (w *liveWorld) asBefore(report Report, err, want error) {
 	w.t.Helper()
 	if !errors.Is(err, want) || report.State != StateAborted || len(report.Fences) > 0 || report.Revision != 0 {
 		w.t.Errorf("%+v, %v", report, err)

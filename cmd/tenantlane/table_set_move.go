@@ -38,7 +38,7 @@ func (f *setFlags) byMove(cmd *cobra.Command, e *env, args []string, m rebalance
 		return nil, err
 	}
 	defer look.close()
-	if err := look.refuseLive(ctx, present, next); err != nil {
+	if err = look.refuseLive(ctx, present, next); err != nil {
 		return nil, err
 	}
 	if !look.needed() { // nothing is re-routed, or the topic does not exist yet
@@ -70,9 +70,9 @@ func (f *setFlags) tenantByMove(cmd *cobra.Command, e *env, args []string, tenan
 
 // slotByMove is byMove for a slot.
 func (f *setFlags) slotByMove(cmd *cobra.Command, e *env, args []string, edit edit) (*routing.Table, error) {
-	to, err := routing.ParsePartitions(f.partitions, routing.MaxPartitions)
-	if err != nil || len(to) != 1 {
-		return nil, nil // the edit says so, with what there is
+	to, _ := routing.ParsePartitions(f.partitions, routing.MaxPartitions)
+	if len(to) != 1 {
+		return nil, nil // the edit says what is wrong with it
 	}
 	return f.byMove(cmd, e, args, rebalance.LiveMove{Topic: args[0], Slots: map[int32]int32{f.slot: to[0]}}, edit)
 }

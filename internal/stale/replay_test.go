@@ -72,7 +72,7 @@ func (w *world) produce(r *kgo.Record) *kgo.Record {
 	return r
 }
 
-func stamp(seq uint64, epoch uint64) []kgo.RecordHeader {
+func stamp(seq, epoch uint64) []kgo.RecordHeader {
 	h := routing.RouteHeader{Kind: routing.KindTenant, Epoch: epoch, Session: session, Seq: seq}
 	return []kgo.RecordHeader{{Key: routing.HeaderRoute, Value: h.Append(nil)}}
 }

@@ -119,8 +119,8 @@ func (s *scanner) present(ctx context.Context, letters []found) (map[identity]bo
 // fenced is when the fence was written that a letter lies behind, or zero.
 func (s *scanner) fenced(ctx context.Context, l *found) (at time.Time, err error) {
 	place := consumer.Place{Topic: l.Origin.Topic, Partition: l.Origin.Partition, Offset: l.Fence}
-	if at, ok := s.fences[place]; ok {
-		return at, nil
+	if known, ok := s.fences[place]; ok {
+		return known, nil
 	}
 	err = s.reader.Range(ctx, place.Topic, sample.Span{Partition: place.Partition, From: place.Offset, To: place.Offset + 1}, func(r *kgo.Record) bool {
 		if r.Offset == place.Offset {
