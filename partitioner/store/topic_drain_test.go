@@ -153,7 +153,7 @@ func TestAnyWriterAbortsAMovePastItsDeadline(t *testing.T) {
 		if took := time.Since(began); took > 2*expiryJitter {
 			t.Errorf("the abort took %v", took)
 		}
-		topic, _ := worker.Table().Topic("orders")
+		topic, _ := awaitTable(t, worker, 3).Topic("orders")
 		if topic.Moved() || partitionOf(t, follower.Table(), "acme") != 1 {
 			t.Error("the move is still there, or its tenant elsewhere")
 		}
