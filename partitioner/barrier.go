@@ -18,38 +18,43 @@ func maybeWritten(err error) bool {
 	return !errors.As(err, &refused)
 }
 
-// confirm makes sure that no failed record of the tenant is written later. kgo
-// cannot take back what it has sent, but it raises its producer epoch after a
-// failure; once the broker has a record of the new epoch, it rejects what is
-// left of the old one. Any later record does, so this writes one only where a
-// failure was the last that happened.
-func (p *Producer) confirm(ctx context.Context, topic string, tenant []byte) error {
-	route, name, ok := p.src.Table().Route(topic, tenant, nil)
-	if !ok {
-		return nil
-	}
-	for _, index := range route.Partitions {
-		part := p.destOf(name).part(index)
-		if !part.doubtful() {
+// confirm makes sure that no failed record is written later to any of some
+// partitions of a topic. kgo cannot take back what it has sent, but it raises its
+// producer epoch after a failure; once the broker has a record of the new epoch,
+// it rejects what is left of the old one. Any later record does, so this writes
+// one only where a failure was the last that happened: a control record that
+// says what about says, which workers pass over.
+//
+// A transactional client can write none outside of a transaction. There the
+// marker that ends the transaction does the same; see EndTransaction.
+func (p *Producer) confirm(ctx context.Context, topic string, partitions []int32, about routing.Control) error {
+	for _, index := range partitions {
+		part := p.destOf(topic).part(index)
+		doubt := part.doubts()
+		if doubt == 0 {
 			continue
 		}
-		if err := p.barrier(ctx, part, tenant, route.Epoch); err != nil {
-			return fmt.Errorf("producer: barrier after a failed record in topic %s partition %d: %w", name, index, err)
+		err := errInDoubt
+		if !p.txn.possible {
+			err = p.barrier(ctx, part, about)
 		}
-		part.confirmed()
+		if err != nil {
+			return fmt.Errorf("producer: barrier after a failed record in topic %s partition %d: %w", topic, index, err)
+		}
+		part.confirmed(doubt)
 	}
 	return nil
 }
 
-// barrier writes a control record, which workers pass over, and waits for it.
-func (p *Producer) barrier(ctx context.Context, part *partition, tenant []byte, epoch uint64) error {
+var errInDoubt = errors.New("a transaction must end first")
+
+// barrier writes a control record and waits for it.
+func (p *Producer) barrier(ctx context.Context, part *partition, about routing.Control) error {
 	session := hex.EncodeToString(p.session[:])
-	control := routing.Control{
-		Kind: routing.ControlBarrier, Move: session, Unit: routing.Unit{Tenant: string(tenant)}, Epoch: epoch,
-	}
+	about.Kind, about.Move = routing.ControlBarrier, session
 	r := &kgo.Record{
-		Topic: part.dest.name, Key: routing.ControlKey(session), Value: []byte(control.Kind.String()),
-		Headers: []kgo.RecordHeader{{Key: routing.HeaderControl, Value: control.Append(nil)}},
+		Topic: part.dest.name, Key: routing.ControlKey(session), Value: []byte(about.Kind.String()),
+		Headers: []kgo.RecordHeader{{Key: routing.HeaderControl, Value: about.Append(nil)}},
 	}
 	f := newFlight(ctx, r, nil)
 	f.partition, f.part = part.index, part

@@ -65,11 +65,22 @@ type ProducerConfig struct {
 	MaxPartitionRecords int
 	MaxPartitionBytes   int64
 	// MaxQueuedRecords and MaxQueuedBytes bound what waits while one tenant is
-	// held back by Pause, on top of the above; as many records as MaxRecords
+	// held back by Pause or by a move, on top of the above; as many records as MaxRecords
 	// and a quarter of MaxBytes by default. Beyond it, and whatever OnFull
 	// says, records fail with ErrTenantMoving.
 	MaxQueuedRecords int
 	MaxQueuedBytes   int64
+	// MaxWaitingRecords and MaxWaitingBytes bound what waits so of all tenants
+	// together, since a move of slots holds many back at once; eight times
+	// MaxQueuedRecords, and MaxBytes, by default.
+	MaxWaitingRecords int
+	MaxWaitingBytes   int64
+
+	// Transactions begins and ends the transactions of a transactional client
+	// for BeginTransaction and EndTransaction: set it to the
+	// kgo.GroupTransactSession that made the client. Nil means the client's own
+	// methods.
+	Transactions Transactions
 
 	// PartitionWait is how long a record waits for a partition that the table
 	// names and the client does not know yet, which happens after a topic has
@@ -97,7 +108,12 @@ func (c ProducerConfig) withDefaults(client *kgo.Client) ProducerConfig {
 	setDefault(&c.MaxPartitionBytes, max(1, c.MaxBytes/2))
 	setDefault(&c.MaxQueuedRecords, c.MaxRecords)
 	setDefault(&c.MaxQueuedBytes, max(1, c.MaxBytes/4))
+	setDefault(&c.MaxWaitingRecords, 8*c.MaxQueuedRecords)
+	setDefault(&c.MaxWaitingBytes, c.MaxBytes)
 	setDefault(&c.PartitionWait, DefaultPartitionWait)
+	if c.Transactions == nil {
+		c.Transactions = clientTransactions{client}
+	}
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
 	}
@@ -131,6 +147,8 @@ func (c ProducerConfig) validate(client *kgo.Client) error {
 		{"MaxPartitionBytes", c.MaxPartitionBytes},
 		{"MaxQueuedRecords", int64(c.MaxQueuedRecords)},
 		{"MaxQueuedBytes", c.MaxQueuedBytes},
+		{"MaxWaitingRecords", int64(c.MaxWaitingRecords)},
+		{"MaxWaitingBytes", c.MaxWaitingBytes},
 		{"PartitionWait", int64(c.PartitionWait)},
 	} {
 		if field.value < 1 {
@@ -139,6 +157,9 @@ func (c ProducerConfig) validate(client *kgo.Client) error {
 	}
 	if c.OnFull > RefuseOnFull {
 		return fmt.Errorf("OnFull is %d, must be WaitOnFull or RefuseOnFull", c.OnFull)
+	}
+	if t, ok := c.Transactions.(interface{ Client() *kgo.Client }); ok && t.Client() != client {
+		return errors.New("Transactions is a session of another client") //nolint:staticcheck // names a field
 	}
 	records, bytes := clientBounds(client)
 	if int64(c.MaxRecords) > records {

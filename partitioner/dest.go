@@ -29,7 +29,8 @@ type partition struct {
 	room    *room
 	total   limit // records and bytes acknowledged
 	refused [reasons]uint64
-	doubt   bool // a record that failed may still be written
+	doubt   uint64 // 0, or by which number the latest record failed that may still be written
+	failed  uint64 // numbers those
 }
 
 func newDest(topic string) *dest {
@@ -82,12 +83,35 @@ func (p *partition) done(size int64, err error) {
 	p.room.give(size)
 	if err != nil {
 		p.refused[reasonOf(err)]++
-		p.doubt = p.doubt || maybeWritten(err)
+		if maybeWritten(err) {
+			p.failed++
+			p.doubt = p.failed
+		}
 		return
 	}
+	p.doubt = 0
+	p.count(size)
+}
+
+// count counts a record that is acknowledged; mu is held.
+func (p *partition) count(size int64) {
 	p.total.records++
 	p.total.bytes += size
-	p.doubt = false
+}
+
+// written notes a record that was written and whose outcome is undecided.
+func (p *partition) written(size int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.room.give(size)
+	p.doubt = 0
+}
+
+// acknowledged counts a record that was undecided.
+func (p *partition) acknowledged(size int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count(size)
 }
 
 // refuse counts a record that never left.
@@ -97,19 +121,22 @@ func (p *partition) refuse(err error) {
 	p.refused[reasonOf(err)]++
 }
 
-// doubtful tells whether a record that failed may still be written.
-func (p *partition) doubtful() bool {
+// doubts numbers the latest record that failed and may still be written; 0 is
+// none.
+func (p *partition) doubts() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.doubt
 }
 
-// confirmed notes that whatever failed before is known to be written by now or
-// never.
-func (p *partition) confirmed() {
+// confirmed notes that whatever failed up to a number is written by now or never
+// will be.
+func (p *partition) confirmed(doubt uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.doubt = false
+	if p.doubt <= doubt {
+		p.doubt = 0
+	}
 }
 
 // numbers gives what the metrics show.

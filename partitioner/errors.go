@@ -40,6 +40,9 @@ var (
 	// ErrTenantMoving: the tenant is held back for a move and its queue is
 	// full.
 	ErrTenantMoving = errors.New("tenant is held back and its queue is full")
+	// ErrNoTransaction: the client is transactional, the topic has producers:
+	// wrapped, and no transaction was begun with [Producer.BeginTransaction].
+	ErrNoTransaction = errors.New("no transaction was begun with Producer.BeginTransaction")
 	// ErrReservedHeader: the record carries a tl-control header, which would
 	// act on workers as a control record of a move.
 	ErrReservedHeader = errors.New("record carries the reserved header tl-control")

@@ -34,20 +34,24 @@ type flight struct {
 	topic *topicState // that the caller named
 
 	// Set by routing, again after each wait.
-	by        *revision  // counts it, if anybody asks
-	tenant    []byte     // nil: without a tenant, or in a topic outside the table
-	part      *partition // where it goes
+	by        *revision     // counts it, if anybody asks
+	tenant    []byte        // nil: without a tenant, or in a topic outside the table
+	part      *partition    // where it goes
+	move      *routing.Move // open, and holds it back
 	passes    [2]*topicState
 	entered   [2]*gate // of passes
 	epoch     uint64
 	revision  uint64
-	partition int32 // that of part, or byFallback
-	gates     uint8 // how many of passes there are; see gated
+	term      uint64 // the registration under which it is sent; 0 without one
+	partition int32  // that of part, or byFallback
+	gates     uint8  // how many of passes there are; see gated
 	kind      routing.Kind
 	wrapped   bool // a topic has producers: wrapped
 
-	reserved bool // the caller's headers hold one of ours that acts
-	waited   bool // in a queue or a line
+	seq      uint64 // in the header tl-route; 0 before it was sent
+	again    bool   // was sent and must be sent once more, by the same seq
+	reserved bool   // the caller's headers hold one of ours that acts
+	waited   bool   // in a queue or a line
 
 	unwatch func() bool // stops watching ctx, while queued; the shard's lock guards it
 
@@ -121,9 +125,17 @@ func newFlight(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, err
 // time out at once, and one that waited for its tenant sooner than others. A
 // tl-time that the record brings along stays, so that a
 // record that is forwarded keeps its event time.
-func (f *flight) stamp(session [16]byte, seq uint64) {
-	h := routing.RouteHeader{Kind: f.kind, Epoch: f.epoch, Session: session, Seq: seq}
-	route := h.Append(f.buf[:0])
+//
+// A record that goes out again has stamps: its tl-time stays, and its tl-route
+// gets another epoch, yet the same session and sequence, by which both copies
+// are known as one record.
+func (f *flight) stamp(session [16]byte) {
+	h := routing.RouteHeader{Kind: f.kind, Epoch: f.epoch, Session: session, Seq: f.seq}
+	buf := f.buf[:0]
+	if f.again {
+		buf = make([]byte, 0, maxRoute) // buf holds its tl-time
+	}
+	route := h.Append(buf)
 	headers, timed := f.ownHeaders()
 	headers = append(headers, kgo.RecordHeader{Key: routing.HeaderRoute, Value: slices.Clip(route)})
 	if !timed {
@@ -164,6 +176,27 @@ func (f *flight) ownHeaders() (own []kgo.RecordHeader, timed bool) {
 // tenant back knows it by the topic that callers name or by the one where its
 // records are.
 func (f *flight) gated() []*topicState { return f.passes[:f.gates] }
+
+// home is the topic whose moves concern the flight.
+func (f *flight) home() *topicState { return f.passes[f.gates-1] }
+
+// slotted is 1 if the last of the flight's gates, where its home is, counts it as
+// routed by its slot.
+func (f *flight) slotted(gate int) int64 {
+	if gate == int(f.gates)-1 && f.kind == routing.KindSlot {
+		return 1
+	}
+	return 0
+}
+
+// sendAgain makes the flight ready to be sent once more: kgo is done with the
+// record, and its caller's context no longer ends it.
+func (f *flight) sendAgain() {
+	f.again, f.waited = true, true
+	f.ctx = context.WithoutCancel(f.ctx)
+	f.rec.Context = f // hooks may have wrapped it
+	f.rec.Topic = f.topic.name
+}
 
 // choose answers the partition that was decided when the record was routed. n
 // is what kgo knows at this moment.

@@ -15,13 +15,28 @@ const gateShards = 64
 // for each. A topic remembers gateShards times as many.
 const idleGates = 128
 
+// holds are the reasons for which a gate is closed. It opens when the last one
+// is gone.
+type holds uint8
+
+const (
+	// byPause is from Pause until Resume.
+	byPause holds = 1 << iota
+	// byMove is while the table has an open move of the tenant's records.
+	byMove
+	// byLate is while records that were sent under an earlier registration are
+	// unanswered, or answered and undecided (see late.go): whether they must be
+	// sent again shows then, and before anything newer.
+	byLate
+)
+
 // gate is one tenant of one topic at this Producer: what it has in flight, and
 // whether it is held back.
 //
-//	       Pause            Resume             queue empty
-//	open ─────────▶ closed ─────────▶ draining ───────────▶ open
-//	                  ▲                  │ Pause
-//	                  └──────────────────┘
+//	        first hold         last hold gone        queue empty
+//	open ──────────────▶ closed ────────────▶ draining ─────────▶ open
+//	                       ▲                     │ a hold
+//	                       └─────────────────────┘
 //
 // While it is not open, new records join the queue, so that they leave in the
 // order in which they came.
@@ -29,12 +44,22 @@ type gate struct {
 	shard    *shard // whose mutex guards all below
 	tenant   string
 	room     *room
-	closed   bool
-	closing  uint64 // which of the shard's closings was the last here; 0 is none
+	slotted  int64  // of what is in flight, records routed by the tenant's slot
+	term     uint64 // the registration under which it was sent; see membership
+	held     holds
+	closing  uint64 // which of the shard's closings by Pause was the last here; 0 is none
 	draining bool
 	queue    []*flight
-	queued   int64           // bytes in queue
-	settled  []chan struct{} // closed when nothing is in flight
+	queued   int64     // bytes in queue
+	late     []*flight // answered and undecided
+	watches  []watch
+}
+
+// watch waits until a gate has nothing in flight.
+type watch struct {
+	gate    *gate
+	slotted bool // of what was routed by slot, only
+	done    chan struct{}
 }
 
 // passage is how a flight gets past a gate.
@@ -45,15 +70,26 @@ const (
 	shut           // closed, or others are to leave first
 	full           // no room
 	queued
+	opened // it was shut and no longer is
 )
 
-func (g *gate) open() bool { return !g.closed && !g.draining }
+func (g *gate) open() bool { return g.held == 0 && !g.draining }
 
 // lets tells whether a flight may pass that comes out of the queue of from.
-func (g *gate) lets(from *gate) bool { return !g.closed && (!g.draining || from == g) }
+func (g *gate) lets(from *gate) bool { return g.held == 0 && (!g.draining || from == g) }
 
 func (g *gate) idle() bool {
-	return g.open() && g.room.used.records == 0 && len(g.queue) == 0 && g.room.waiting.Load() == 0 && len(g.settled) == 0
+	return g.open() && g.room.used.records == 0 && len(g.queue) == 0 && len(g.late) == 0 &&
+		g.room.waiting.Load() == 0 && len(g.watches) == 0
+}
+
+// inFlight counts what kgo has and has not answered, of all or of what was
+// routed by slot.
+func (g *gate) inFlight(slotted bool) int64 {
+	if slotted {
+		return g.slotted
+	}
+	return g.room.used.records
 }
 
 // gates are a topic's tenants.
@@ -63,16 +99,19 @@ type gates struct {
 }
 
 type shard struct {
+	waiting *budget // of all queues of the Producer
+
 	mu sync.Mutex
-	// guards gates and everything in each of them, and closings
+	// guards gates and everything in each of them, moving and closings
 	gates    map[string]*gate
+	moving   []*gate // held byMove
 	closings uint64
 }
 
-func newGates() *gates {
+func newGates(waiting *budget) *gates {
 	g := &gates{seed: maphash.MakeSeed()}
 	for i := range g.shards {
-		g.shards[i].gates = make(map[string]*gate)
+		g.shards[i].waiting, g.shards[i].gates = waiting, make(map[string]*gate)
 	}
 	return g
 }
@@ -99,10 +138,14 @@ func (s *shard) forget(g *gate) {
 }
 
 // enter counts a flight at its tenant's gate, if that lets it pass and has room.
-func (s *shard) enter(f *flight, from *gate, most limit) (*gate, passage) {
+// slotted is 1 where the flight was routed by its slot in this topic.
+func (s *shard) enter(f *flight, from *gate, most limit, slotted int64) (*gate, passage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.gate(f.tenant)
+	if g.room.used.records > 0 && g.term != f.term {
+		g.held |= byLate
+	}
 	if !g.lets(from) {
 		return g, shut
 	}
@@ -110,31 +153,61 @@ func (s *shard) enter(f *flight, from *gate, most limit) (*gate, passage) {
 		return g, full
 	}
 	g.room.take(f.size)
+	g.term = f.term
+	g.slotted += slotted
 	return g, passed
 }
 
-// give ends a record's time in flight.
-func (s *shard) give(g *gate, size int64) {
+// give ends a record's time in flight. drain tells that somebody must empty the
+// gate's queue.
+func (s *shard) give(g *gate, size, slotted int64) (drain bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	g.slotted -= slotted
 	g.room.give(size)
+	if len(g.watches) > 0 {
+		g.watches = slices.DeleteFunc(g.watches, func(w watch) bool {
+			settled := g.inFlight(w.slotted) == 0
+			if settled {
+				close(w.done)
+			}
+			return settled
+		})
+	}
 	if g.room.used.records > 0 {
-		return
+		return false
 	}
-	for _, settled := range g.settled {
-		close(settled)
-	}
-	g.settled = nil
-	s.forget(g)
+	return s.settle(g)
 }
 
-// close holds the tenant's new records back.
+// settle lets go what was held byLate, if nothing is in flight or undecided any
+// more. The shard is locked.
+func (s *shard) settle(g *gate) (drain bool) {
+	if g.held&byLate != 0 && g.room.used.records == 0 && len(g.late) == 0 {
+		return s.letGo(g, byLate)
+	}
+	s.forget(g)
+	return false
+}
+
+// letGo ends one reason to hold the gate's records back. drain tells that
+// somebody must empty its queue. The shard is locked.
+func (s *shard) letGo(g *gate, why holds) (drain bool) {
+	g.held &^= why
+	drain = g.held == 0 && len(g.queue) > 0 && !g.draining
+	g.draining = g.draining || drain
+	s.forget(g)
+	return drain
+}
+
+// close holds the tenant's new records back until it is reopened.
 func (s *shard) close(tenant []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closings++
 	g := s.gate(tenant)
-	g.closed, g.closing = true, s.closings
+	g.held |= byPause
+	g.closing = s.closings
 }
 
 // closing says which closing of the tenant's gate holds now.
@@ -144,8 +217,7 @@ func (s *shard) closing(tenant []byte) uint64 {
 	return s.gate(tenant).closing
 }
 
-// reopen lets the tenant's records leave again, if it is still that closing
-// that holds. drain tells that somebody must empty its queue.
+// reopen ends a Pause, if it is still that closing that holds.
 func (s *shard) reopen(tenant []byte, closing uint64) (g *gate, drain bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,11 +225,33 @@ func (s *shard) reopen(tenant []byte, closing uint64) (g *gate, drain bool) {
 	if g.closing != closing {
 		return g, false
 	}
-	g.closed = false
-	drain = len(g.queue) > 0 && !g.draining
-	g.draining = g.draining || drain
-	s.forget(g)
-	return g, drain
+	return g, s.letGo(g, byPause)
+}
+
+// holdForMove closes a gate until release finds that no open move covers its
+// tenant. The shard is locked.
+func (s *shard) holdForMove(g *gate) {
+	if g.held&byMove == 0 {
+		g.held |= byMove
+		s.moving = append(s.moving, g)
+	}
+}
+
+// release lets go the gates that no open move covers any more, and gives those
+// whose queues somebody must empty.
+func (s *shard) release(covered func(*gate) bool) (drain []*gate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.moving = slices.DeleteFunc(s.moving, func(g *gate) bool {
+		if covered(g) {
+			return false
+		}
+		if s.letGo(g, byMove) {
+			drain = append(drain, g)
+		}
+		return true
+	})
+	return drain
 }
 
 func (s *shard) inFlight(tenant []byte) int {
@@ -169,114 +263,36 @@ func (s *shard) inFlight(tenant []byte) int {
 	return 0
 }
 
-// wait returns when the tenant has nothing in flight, or ctx ends.
-func (s *shard) wait(ctx context.Context, tenant []byte) error {
-	settled := s.settled(tenant)
-	if settled == nil {
-		return nil
+// unsettled counts the records in flight of the gates that match, and gives a
+// watch for each such gate.
+func (s *shard) unsettled(slotted bool, match func(*gate) bool) (records int64, watches []watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range s.gates {
+		n := g.inFlight(slotted)
+		if n == 0 || !match(g) {
+			continue
+		}
+		w := watch{gate: g, slotted: slotted, done: make(chan struct{})}
+		g.watches = append(g.watches, w)
+		records, watches = records+n, append(watches, w)
 	}
+	return records, watches
+}
+
+// wait returns when the gate has nothing in flight, or ctx ends.
+func (w watch) wait(ctx context.Context) error {
 	select {
-	case <-settled:
+	case <-w.done:
 		return nil
 	case <-ctx.Done():
-		s.unwatch(tenant, settled)
+		w.drop()
 		return ctx.Err()
 	}
 }
 
-func (s *shard) settled(tenant []byte) chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g, ok := s.gates[string(tenant)]
-	if !ok || g.room.used.records == 0 {
-		return nil
-	}
-	settled := make(chan struct{})
-	g.settled = append(g.settled, settled)
-	return settled
-}
-
-func (s *shard) unwatch(tenant []byte, settled chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if g, ok := s.gates[string(tenant)]; ok {
-		g.settled = slices.DeleteFunc(g.settled, func(ch chan struct{}) bool { return ch == settled })
-	}
-}
-
-// push puts a flight at the end of the queue, or at its front if it comes from
-// there. It is false when the queue is full.
-func (g *gate) push(f *flight, front bool, most limit) bool {
-	if front {
-		g.queue = slices.Insert(g.queue, 0, f)
-		g.queued += f.size
-		return true
-	}
-	if len(g.queue) > 0 && (int64(len(g.queue)) >= most.records || g.queued+f.size > most.bytes) {
-		return false
-	}
-	g.queue = append(g.queue, f)
-	g.queued += f.size
-	return true
-}
-
-// pop takes the first flight of a draining gate's queue. Without one the gate
-// is open, or closed again.
-func (s *shard) pop(g *gate) *flight {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if g.closed || len(g.queue) == 0 {
-		g.draining = false
-		s.forget(g)
-		return nil
-	}
-	return g.remove(0)
-}
-
-// pull takes a flight out of the queue, unless it has left.
-func (s *shard) pull(g *gate, f *flight) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.Index(g.queue, f)
-	if i >= 0 {
-		g.remove(i)
-	}
-	return i >= 0
-}
-
-// drop empties all queues.
-func (s *shard) drop() (dropped []*flight) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, g := range s.gates {
-		for len(g.queue) > 0 {
-			dropped = append(dropped, g.remove(0))
-		}
-	}
-	return dropped
-}
-
-// remove takes a flight out of the queue and lets the next one in.
-func (g *gate) remove(i int) *flight {
-	f := g.queue[i]
-	g.queue = slices.Delete(g.queue, i, i+1)
-	g.queued -= f.size
-	if f.unwatch != nil {
-		f.unwatch()
-	}
-	g.room.wake()
-	return f
-}
-
-// queued counts the records in all queues.
-func (g *gates) queued() (n int) {
-	for i := range g.shards {
-		s := &g.shards[i]
-		s.mu.Lock()
-		for _, gate := range s.gates {
-			n += len(gate.queue)
-		}
-		s.mu.Unlock()
-	}
-	return n
+func (w watch) drop() {
+	w.gate.shard.mu.Lock()
+	defer w.gate.shard.mu.Unlock()
+	w.gate.watches = slices.DeleteFunc(w.gate.watches, func(other watch) bool { return other == w })
 }

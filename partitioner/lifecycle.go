@@ -94,37 +94,37 @@ func (p *pending) watch() <-chan struct{} {
 	return p.none
 }
 
-// maxRefusals is how many refused records may wait for their promise. Beyond
-// it whoever produces what is refused waits, else a loop that ignores errors
-// would fill memory.
-const maxRefusals = 8192
+// maxAnswers is how many records may wait for their promise. Beyond it whoever
+// produces what is refused waits, else a loop that ignores errors would fill
+// memory.
+const maxAnswers = 8192
 
-// refusalQueue holds refused records until their promises are called. Produce
-// never calls a promise itself: its caller may hold a lock that the promise
-// takes.
-type refusalQueue struct {
+// answerQueue holds records whose outcome does not come from kgo, refused ones
+// above all, until their promises are called. Produce never calls a promise
+// itself: its caller may hold a lock that the promise takes.
+type answerQueue struct {
 	delivered sync.WaitGroup
 
 	mu sync.Mutex
 	// guards queue and closed
-	queue  []refusal
+	queue  []answer
 	closed bool
 	change *sync.Cond
 }
 
-type refusal struct {
+type answer struct {
 	f   *flight
 	err error
 }
 
-func newRefusalQueue() *refusalQueue {
-	q := &refusalQueue{}
+func newAnswerQueue() *answerQueue {
+	q := &answerQueue{}
 	q.change = sync.NewCond(&q.mu)
 	return q
 }
 
-// start calls deliver for each refusal until close.
-func (q *refusalQueue) start(deliver func(*flight, error)) {
+// start calls deliver for each answer until close.
+func (q *answerQueue) start(deliver func(*flight, error)) {
 	q.delivered.Go(func() {
 		for batch := q.next(); batch != nil; batch = q.next() {
 			for _, r := range batch {
@@ -135,22 +135,22 @@ func (q *refusalQueue) start(deliver func(*flight, error)) {
 }
 
 // put is false once the queue is closed.
-func (q *refusalQueue) put(f *flight, err error) bool {
+func (q *answerQueue) put(f *flight, err error) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.queue) >= maxRefusals && !q.closed {
+	for len(q.queue) >= maxAnswers && !q.closed {
 		q.change.Wait()
 	}
 	if q.closed {
 		return false
 	}
-	q.queue = append(q.queue, refusal{f, err})
+	q.queue = append(q.queue, answer{f, err})
 	q.change.Broadcast()
 	return true
 }
 
-// next waits for refusals and takes all. It is nil at the end.
-func (q *refusalQueue) next() []refusal {
+// next waits for answers and takes all. It is nil at the end.
+func (q *answerQueue) next() []answer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for len(q.queue) == 0 && !q.closed {
@@ -163,7 +163,7 @@ func (q *refusalQueue) next() []refusal {
 }
 
 // close delivers what is left and ends.
-func (q *refusalQueue) close() {
+func (q *answerQueue) close() {
 	q.mu.Lock()
 	q.closed = true
 	q.change.Broadcast()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tenantlane/tenantlane/partitioner/routing"
 	"github.com/tenantlane/tenantlane/partitioner/store"
 )
 
@@ -24,6 +25,7 @@ const (
 	reasonMoving
 	reasonReserved
 	reasonStale
+	reasonNoTransaction
 	reasonClosed
 	reasonContext
 	reasons
@@ -31,7 +33,7 @@ const (
 
 var reasonNames = [reasons]string{
 	"produce_failed", "no_tenant", "no_key", "out_of_range", "tenant_backpressure",
-	"partition_unavailable", "tenant_moving", "reserved_header", "stale_table", "closed", "context",
+	"partition_unavailable", "tenant_moving", "reserved_header", "stale_table", "no_transaction", "closed", "context",
 }
 
 func reasonOf(err error) reason {
@@ -47,6 +49,7 @@ func reasonOf(err error) reason {
 		{ErrTenantMoving, reasonMoving},
 		{ErrReservedHeader, reasonReserved},
 		{store.ErrStaleTable, reasonStale},
+		{ErrNoTransaction, reasonNoTransaction},
 		{ErrClosed, reasonClosed},
 		{context.Canceled, reasonContext},
 		{context.DeadlineExceeded, reasonContext},
@@ -64,9 +67,13 @@ type producerMetrics struct {
 	p          *Producer
 	registerer prometheus.Registerer
 	gateTime   *prometheus.HistogramVec
+	drainTime  *prometheus.HistogramVec
+	moves      *prometheus.CounterVec
+	lates      *prometheus.CounterVec
+	resends    *prometheus.CounterVec
 
 	records, bytes, refused, inFlight, inFlightBytes *prometheus.Desc
-	queued, viewAge, revision                        *prometheus.Desc
+	queued, openMoves, viewAge, revision             *prometheus.Desc
 }
 
 func newProducerMetrics(p *Producer, r prometheus.Registerer) (*producerMetrics, error) {
@@ -80,12 +87,30 @@ func newProducerMetrics(p *Producer, r prometheus.Registerer) (*producerMetrics,
 			Help:    "Time that records waited while their tenant was held back, or for room. Records that did not wait are not counted.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
 		}, []string{"topic"}),
+		drainTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "tenantlane_producer_move_drain_seconds",
+			Help:    "Time from when a move was seen until nothing of its unit was in flight and that was acknowledged.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+		}, []string{"topic"}),
+		moves: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tenantlane_producer_moves_total",
+			Help: "Moves seen open that have ended, by how.",
+		}, []string{"topic", "state"}),
+		lates: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tenantlane_producer_late_acknowledgements_total",
+			Help: "Records that a broker acknowledged after the lease under which they were sent, kept until a newer table decides.",
+		}, []string{"topic"}),
+		resends: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tenantlane_producer_resends_total",
+			Help: "Late records that lay behind the fence of a move and were sent again to the new home.",
+		}, []string{"topic"}),
 		records:       desc("records_total", "Records acknowledged.", "topic", "partition"),
 		bytes:         desc("bytes_total", "Bytes of keys, values and headers acknowledged.", "topic", "partition"),
 		refused:       desc("refused_total", "Records not produced, by reason.", "topic", "partition", "reason"),
 		inFlight:      desc("in_flight_records", "Records handed to the client and not answered.", "topic", "partition"),
 		inFlightBytes: desc("in_flight_bytes", "Bytes handed to the client and not answered.", "topic", "partition"),
 		queued:        desc("queued_records", "Records of tenants that are held back.", "topic"),
+		openMoves:     desc("open_moves", "Moves that are open by the routing table.", "topic"),
 		viewAge:       desc("view_age_seconds", "Age of the routing table's view, if its source knows it."),
 		revision:      desc("table_revision", "Revision of the routing table in use."),
 	}
@@ -109,11 +134,30 @@ func (m *producerMetrics) waited(topic string, d time.Duration) {
 	m.gateTime.WithLabelValues(topic).Observe(d.Seconds())
 }
 
+func (m *producerMetrics) drained(topic string, d time.Duration) {
+	m.drainTime.WithLabelValues(topic).Observe(d.Seconds())
+}
+
+func (m *producerMetrics) ended(topic string, state routing.MoveState) {
+	m.moves.WithLabelValues(topic, state.String()).Inc()
+}
+
+func (m *producerMetrics) late(topic string) { m.lates.WithLabelValues(topic).Inc() }
+
+func (m *producerMetrics) resent(topic string) { m.resends.WithLabelValues(topic).Inc() }
+
+// vectors are the metrics that are counted as it happens, all rare.
+func (m *producerMetrics) vectors() []prometheus.Collector {
+	return []prometheus.Collector{m.gateTime, m.drainTime, m.moves, m.lates, m.resends}
+}
+
 // Describe implements prometheus.Collector.
 func (m *producerMetrics) Describe(ch chan<- *prometheus.Desc) {
-	m.gateTime.Describe(ch)
+	for _, v := range m.vectors() {
+		v.Describe(ch)
+	}
 	for _, d := range []*prometheus.Desc{
-		m.records, m.bytes, m.refused, m.inFlight, m.inFlightBytes, m.queued, m.viewAge, m.revision,
+		m.records, m.bytes, m.refused, m.inFlight, m.inFlightBytes, m.queued, m.openMoves, m.viewAge, m.revision,
 	} {
 		ch <- d
 	}
@@ -121,7 +165,9 @@ func (m *producerMetrics) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *producerMetrics) Collect(ch chan<- prometheus.Metric) {
-	m.gateTime.Collect(ch)
+	for _, v := range m.vectors() {
+		v.Collect(ch)
+	}
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
@@ -131,6 +177,7 @@ func (m *producerMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	for name, topic := range m.p.topics.Range {
 		gauge(m.queued, float64(topic.(*topicState).gates.queued()), name.(string))
+		gauge(m.openMoves, float64(m.p.moves.openByTopic(name.(string))), name.(string))
 	}
 	for _, d := range m.p.dests.Range {
 		for _, part := range *d.(*dest).parts.Load() {

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tenantlane/tenantlane/partitioner/routing"
+	"github.com/tenantlane/tenantlane/partitioner/store"
 )
 
 // Produce hands a record over and returns; promise, which may be nil, is called
@@ -132,11 +133,12 @@ func (p *Producer) wait(f *flight, at *place, from *gate) error {
 // room there.
 //
 // The order is what moves rely on: the flight is counted at its tenant's open
-// gate first, and the table is read again after that. So once a gate is closed
-// and nothing is in flight, no record is left that goes by an older table.
+// gate first, and the table is read again after that. So once a gate is closed,
+// or the table has a move, and nothing is in flight, no record is left that goes
+// by an older table.
 func (p *Producer) try(f *flight, from *gate) (*line, error) {
 	for {
-		table := p.src.Table()
+		table := p.table()
 		if err := p.route(f, table); err != nil {
 			return nil, err
 		}
@@ -148,13 +150,16 @@ func (p *Producer) try(f *flight, from *gate) (*line, error) {
 				return nil, err
 			}
 		}
-		if entered, blocked, err := p.enter(f, from); !entered {
+		how, blocked, err := p.enter(f, from, table)
+		if how == opened {
+			continue
+		} else if how != passed {
 			return blocked, err
 		}
 		if p.member.with != nil {
 			f.by = p.member.routed.enter(f.revision)
 		}
-		if p.src.Table() != table {
+		if p.table() != table {
 			p.leave(f)
 			continue
 		}
@@ -167,56 +172,70 @@ func (p *Producer) try(f *flight, from *gate) (*line, error) {
 	}
 }
 
-// enter counts a flight at its gates and in the budget. A flight that is not
-// entered is in a gate's queue, unless a line or an error says otherwise.
-func (p *Producer) enter(f *flight, from *gate) (entered bool, blocked *line, err error) {
+// table is what records are routed by: in a transaction that of its begin.
+func (p *Producer) table() *routing.Table {
+	if p.txn.possible {
+		if t := p.txn.table.Load(); t != nil {
+			return t
+		}
+	}
+	return p.src.Table()
+}
+
+// enter counts a flight at its gates and in the budget. A flight that has not
+// passed is in a gate's queue, unless a line or an error says otherwise.
+func (p *Producer) enter(f *flight, from *gate, table *routing.Table) (how passage, blocked *line, err error) {
+	if f.move != nil {
+		return p.enqueue(f.home().gates.shard(f.tenant), f, from, table)
+	}
 	for i, t := range f.gated() {
-		g, how := t.gates.shard(f.tenant).enter(f, from, p.budget.share(p.tenantMax, 2))
-		switch how {
+		s := t.gates.shard(f.tenant)
+		g, how := s.enter(f, from, p.budget.share(p.tenantMax, 2), f.slotted(i))
+		switch how { //nolint:exhaustive // enter knows no other
 		case passed:
 			f.entered[i] = g
 			continue
 		case full:
 			p.leaveGates(f, i)
-			return false, &g.room.line, nil
-		case shut:
+			return full, &g.room.line, nil
 		}
 		p.leaveGates(f, i) // before it is in the queue, where others take it from
-		switch p.enqueue(g, f, from) {
-		case passed: // it has opened meanwhile
-			return p.enter(f, from)
-		case full:
-			return false, &g.room.line, nil
-		case shut:
-			return false, nil, ErrTenantMoving
-		}
-		return false, nil, nil
+		return p.enqueue(s, f, from, nil)
 	}
 	if !p.budget.take(f.size) {
 		p.leaveGates(f, len(f.gated()))
-		return false, &p.budget.line, nil
+		return full, &p.budget.line, nil
 	}
-	return true, nil, nil
+	return passed, nil, nil
 }
 
-// enqueue puts a flight into a gate's queue.
-func (p *Producer) enqueue(g *gate, f *flight, from *gate) passage {
-	g.shard.mu.Lock()
-	defer g.shard.mu.Unlock()
+// enqueue puts a flight into the queue of its tenant's gate, unless that has
+// opened meanwhile. showed is the table that has an open move of the flight, if
+// that is why: it closes the gate here. Whoever opens gates looks at them after
+// a newer table is published, so it finds any that was closed by this one.
+func (p *Producer) enqueue(s *shard, f *flight, from *gate, showed *routing.Table) (passage, *line, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, inTransaction := s.gate(f.tenant), p.txn.table.Load() != nil
+	if showed != nil && p.src.Table() == showed {
+		s.holdForMove(g)
+	}
 	switch {
+	case inTransaction && (showed != nil || !g.lets(from)):
+		return shut, nil, ErrTenantMoving // the move may wait for the transaction's end
 	case g.lets(from):
-		return passed
+		return opened, nil, nil
 	case g.push(f, from == g, p.queueMax):
-	case g.closed:
-		return shut
+	case g.held != 0:
+		return shut, nil, ErrTenantMoving
 	default:
-		return full // the queue moves
+		return full, &g.room.line, nil // the queue moves
 	}
 	f.waited = true
 	if f.ctx.Done() != nil {
 		f.unwatch = context.AfterFunc(f.ctx, func() { p.expire(g, f) })
 	}
-	return queued
+	return queued, nil, nil
 }
 
 // leave undoes enter.
@@ -230,8 +249,8 @@ func (p *Producer) leave(f *flight) {
 
 // leaveGates undoes the first n of a flight's gates.
 func (p *Producer) leaveGates(f *flight, n int) {
-	for _, g := range f.entered[:n] {
-		g.shard.give(g, f.size)
+	for i, g := range f.entered[:n] {
+		p.mayDrain(g, g.shard.give(g, f.size, f.slotted(i)))
 	}
 }
 
@@ -241,7 +260,7 @@ func (p *Producer) handOver(f *flight) {
 	}
 	f.rec.Partition = f.partition
 	if f.partition != byFallback {
-		f.stamp(p.identity(f))
+		f.stamp(p.identify(f))
 	}
 	p.client.Produce(f, &f.rec, p.promise)
 }
@@ -249,8 +268,13 @@ func (p *Producer) handOver(f *flight) {
 // answered is every record's promise.
 func (p *Producer) answered(r *kgo.Record, err error) {
 	f := findFlight(r)
-	if err = Cause(r, err); err == nil {
-		err = p.mayAcknowledge(f)
+	if err = Cause(r, err); err == nil && !p.mayAcknowledge(f) {
+		if !p.txn.possible {
+			p.keep(f)
+			return
+		}
+		err = f.fail(store.ErrStaleTable)
+		p.txn.spoil(err)
 	}
 	f.part.done(f.size, err)
 	p.leave(f)
@@ -261,7 +285,12 @@ func (p *Producer) answered(r *kgo.Record, err error) {
 // caller may hold a lock that the promise takes.
 func (p *Producer) refuse(f *flight, err error) {
 	f.count(err)
-	if !p.refusals.put(f, err) {
+	p.answer(f, err)
+}
+
+// answer ends a flight whose outcome does not come from kgo.
+func (p *Producer) answer(f *flight, err error) {
+	if !p.answers.put(f, err) {
 		p.finish(f, err)
 	}
 }
@@ -285,6 +314,13 @@ func (p *Producer) expire(g *gate, f *flight) {
 	}
 }
 
+// mayDrain starts to empty a gate's queue, if that is to be done.
+func (p *Producer) mayDrain(g *gate, drain bool) {
+	if drain {
+		p.lifecycle.start(func() { p.drain(g) })
+	}
+}
+
 // drain empties a gate's queue into kgo. New records join the queue until it is
 // empty, so that none overtakes.
 func (p *Producer) drain(g *gate) {
@@ -299,8 +335,12 @@ func (p *Producer) drain(g *gate) {
 func (p *Producer) failQueued() {
 	for _, topic := range p.topics.Range {
 		for i := range topic.(*topicState).gates.shards {
-			for _, f := range topic.(*topicState).gates.shards[i].drop() {
+			s := &topic.(*topicState).gates.shards[i]
+			for _, f := range s.drop() {
 				p.refuse(f, f.fail(ErrClosed))
+			}
+			for _, f := range s.dropLate() {
+				p.refuse(f, f.fail(fmt.Errorf("%w: %w", ErrClosed, store.ErrStaleTable)))
 			}
 		}
 	}
@@ -310,7 +350,7 @@ func (p *Producer) failQueued() {
 func (p *Producer) route(f *flight, table *routing.Table) error {
 	v := f.topic.by(table)
 	f.revision, f.tenant, f.kind, f.epoch = table.Revision(), nil, 0, 0
-	f.gates, f.wrapped = 0, v.topic != nil && v.topic.Wrapped()
+	f.gates, f.move, f.wrapped = 0, nil, v.topic != nil && v.topic.Wrapped()
 	if f.reserved {
 		p.placeAt(f, f.topic.own, -1)
 		return ErrReservedHeader
@@ -325,7 +365,7 @@ func (p *Producer) route(f *flight, table *routing.Table) error {
 	}
 	f.tenant = tenant
 	f.passes[0], f.gates = f.topic, 1
-	d, r := f.topic.own, v.topic.Lookup(tenant, f.rec.Key)
+	d, home, r := f.topic.own, v.topic, v.topic.Lookup(tenant, f.rec.Key)
 	if r.Topic != "" {
 		other := p.topicOf(r.Topic)
 		f.passes[1], f.gates = other, 2
@@ -336,9 +376,12 @@ func (p *Producer) route(f *flight, table *routing.Table) error {
 			return nil
 		}
 		f.wrapped = f.wrapped || to.Wrapped()
-		r = to.Lookup(tenant, f.rec.Key)
+		home, r = to, to.Lookup(tenant, f.rec.Key)
 	}
 	f.kind, f.epoch = r.Kind, r.Epoch
+	if home.Moving() {
+		f.move = home.OpenMove(tenant, r.Slot, r.Kind)
+	}
 	if r.Kind == routing.KindSpreadRandom {
 		r.Partition = p.spread.pick(r.Partitions)
 	}

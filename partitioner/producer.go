@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
@@ -32,6 +33,9 @@ type Producer struct {
 	src     store.Source
 	cfg     ProducerConfig
 	topic   string // of records without one
+	// deliveryTimeout is the client's, 0 for none: nobody waits longer for the
+	// decision about a late record.
+	deliveryTimeout time.Duration
 	metrics *producerMetrics
 
 	promise func(*kgo.Record, error) // answered, made once
@@ -44,13 +48,17 @@ type Producer struct {
 	dests   sync.Map // by name: *dest
 
 	budget                            budget
+	waiting                           budget // of all queues
 	tenantMax, partitionMax, queueMax limit
+
+	moves *moves
+	txn   transaction
 
 	closing   chan struct{} // closed when no new record is taken
 	ctx       context.Context
 	cancel    context.CancelFunc // ends what waits for room and for metadata
 	lifecycle lifecycle
-	refusals  *refusalQueue
+	answers   *answerQueue
 	pending   pending
 
 	serial sync.Mutex
@@ -80,14 +88,17 @@ func NewProducer(client *kgo.Client, src store.Source, cfg ProducerConfig) (*Pro
 	}
 	p := &Producer{
 		client: client, own: own, src: src, cfg: cfg,
-		closing: make(chan struct{}), refusals: newRefusalQueue(), member: newMembership(src),
+		closing: make(chan struct{}), answers: newAnswerQueue(), member: newMembership(src), moves: newMoves(),
 		tenantMax:    limit{int64(cfg.MaxTenantRecords), cfg.MaxTenantBytes},
 		partitionMax: limit{int64(cfg.MaxPartitionRecords), cfg.MaxPartitionBytes},
 		queueMax:     limit{int64(cfg.MaxQueuedRecords), cfg.MaxQueuedBytes},
 	}
 	p.budget.full, p.budget.max = ErrTenantBackpressure, limit{int64(cfg.MaxRecords), cfg.MaxBytes}
+	p.waiting.max = limit{int64(cfg.MaxWaitingRecords), cfg.MaxWaitingBytes}
 	p.promise = p.answered
 	p.topic, _ = client.OptValue(kgo.DefaultProduceTopic).(string)
+	p.txn.possible = transactional(client)
+	p.deliveryTimeout, _ = client.OptValue(kgo.RecordDeliveryTimeout).(time.Duration)
 	if _, err = rand.Read(p.session[:]); err != nil {
 		return nil, fmt.Errorf("producer: session id: %w", err)
 	}
@@ -96,8 +107,9 @@ func NewProducer(client *kgo.Client, src store.Source, cfg ProducerConfig) (*Pro
 	}
 	own.producer.Store(true)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.refusals.start(p.finish)
+	p.answers.start(p.finish)
 	p.lifecycle.start(p.watchTable)
+	p.lifecycle.start(p.watchMoves)
 	if p.member.with != nil {
 		p.lifecycle.start(p.join)
 	}
@@ -124,7 +136,7 @@ func (p *Producer) topicOf(name string) *topicState {
 	if t, ok := p.topics.Load(name); ok {
 		return t.(*topicState)
 	}
-	t, _ := p.topics.LoadOrStore(name, &topicState{name: name, gates: newGates(), own: p.destOf(name)})
+	t, _ := p.topics.LoadOrStore(name, &topicState{name: name, gates: newGates(&p.waiting), own: p.destOf(name)})
 	return t.(*topicState)
 }
 
@@ -175,7 +187,8 @@ func (p *Producer) WaitRevision(ctx context.Context, revision uint64) error {
 
 // Pause holds a tenant of a topic back: its new records wait in a bounded
 // queue, then fail with ErrTenantMoving. What is in flight already goes on; see
-// InFlight and Settle. Pausing twice is the same as once.
+// InFlight and Settle. Pausing twice is the same as once. A live move of the
+// tenant holds it back too, by itself: then its records wait until both let go.
 func (p *Producer) Pause(topic string, tenant []byte) {
 	p.shard(topic, tenant).close(tenant)
 	p.cfg.Logger.Info("tenant held back", zap.String("topic", topic), zap.ByteString("tenant", tenant))
@@ -206,9 +219,8 @@ func (p *Producer) ResumeAt(topic string, tenant []byte, revision uint64) {
 
 func (p *Producer) reopen(topic string, s *shard, tenant []byte, closing uint64) {
 	g, drain := s.reopen(tenant, closing)
-	if drain {
-		p.lifecycle.start(func() { p.drain(g) })
-	}
+	p.mayDrain(g, drain)
+	p.moves.opened.fire()
 	p.cfg.Logger.Info("tenant let go", zap.String("topic", topic), zap.ByteString("tenant", tenant))
 }
 
@@ -223,11 +235,17 @@ func (p *Producer) InFlight(topic string, tenant []byte) int {
 // last, a control record behind it keeps it from being written late. Pause
 // first, or more may follow.
 func (p *Producer) Settle(ctx context.Context, topic string, tenant []byte) error {
-	if err := p.shard(topic, tenant).wait(ctx, tenant); err != nil {
+	s := p.shard(topic, tenant)
+	_, watches := s.unsettled(false, func(g *gate) bool { return g.tenant == string(tenant) })
+	if err := awaitAll(ctx, watches); err != nil {
 		return fmt.Errorf("producer: %d records of tenant %q in topic %s still in flight: %w",
 			p.InFlight(topic, tenant), tenant, topic, err)
 	}
-	return p.confirm(ctx, topic, tenant)
+	route, name, ok := p.src.Table().Route(topic, tenant, nil)
+	if !ok {
+		return nil
+	}
+	return p.confirm(ctx, name, route.Partitions, routing.Control{Unit: routing.Unit{Tenant: string(tenant)}, Epoch: route.Epoch})
 }
 
 func (p *Producer) shard(topic string, tenant []byte) *shard {
@@ -235,7 +253,7 @@ func (p *Producer) shard(topic string, tenant []byte) *shard {
 }
 
 // Flush returns when every record that was handed in has had its promise
-// called, those held back by Pause included, or ctx ends. Like kgo's it ends
+// called, those held back by Pause or a move included, or ctx ends. Like kgo's it ends
 // lingering and may be called at any time.
 func (p *Producer) Flush(ctx context.Context) error {
 	err := p.client.Flush(ctx)
@@ -260,7 +278,7 @@ func (p *Producer) Close(ctx context.Context) error {
 	p.cancel()
 	p.lifecycle.stop()
 	p.failQueued()
-	p.refusals.close()
+	p.answers.close()
 	p.metrics.unregister()
 	return errors.Join(err, p.leaveSession(ctx, err == nil))
 }

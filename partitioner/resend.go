@@ -35,10 +35,18 @@ func (p *Producer) Resend(ctx context.Context, r *kgo.Record, session [16]byte, 
 	return w.results.FirstErr()
 }
 
-// identity is what a flight's record is stamped with.
-func (p *Producer) identity(f *flight) (session [16]byte, seq uint64) {
-	if f.as != nil {
-		return f.as.session, f.as.seq
+// identify gives a flight its sequence, unless it has one from before, and the
+// session that goes with it.
+func (p *Producer) identify(f *flight) (session [16]byte) {
+	switch {
+	case f.again:
+	case f.as != nil:
+		f.seq = f.as.seq
+	default:
+		f.seq = p.seq.Add(1)
 	}
-	return p.session, p.seq.Add(1)
+	if f.as != nil {
+		return f.as.session
+	}
+	return p.session
 }

@@ -14,9 +14,40 @@ import (
 )
 
 // registrar is a table's source that keeps account of the producers that use
-// it, so that a move can wait for them: a store.Topic.
+// it, so that a move can wait for them.
 type registrar interface {
-	Register(ctx context.Context, cfg store.SessionConfig) (*store.Session, error)
+	register(ctx context.Context, cfg store.SessionConfig) (session, error)
+}
+
+// session is a registration: a store.Session.
+type session interface {
+	Err() error
+	Registrations() uint64
+	Announce()
+	Close(ctx context.Context) error
+}
+
+// topicRegistrar is the registrar in a store.Topic.
+type topicRegistrar struct {
+	topic interface {
+		Register(ctx context.Context, cfg store.SessionConfig) (*store.Session, error)
+	}
+}
+
+func (r topicRegistrar) register(ctx context.Context, cfg store.SessionConfig) (session, error) {
+	return r.topic.Register(ctx, cfg)
+}
+
+func registrarOf(src store.Source) registrar {
+	if r, ok := src.(registrar); ok {
+		return r
+	}
+	if t, ok := src.(interface {
+		Register(ctx context.Context, cfg store.SessionConfig) (*store.Session, error)
+	}); ok {
+		return topicRegistrar{t}
+	}
+	return nil
 }
 
 // registerAgain is the pause after a registration that failed.
@@ -27,32 +58,50 @@ const registerAgain = time.Second
 //
 //	joining ──registered──▶ member ──Err()──▶ stale ──registers anew──▶ member
 //	   │                                        │
-//	   └ records of wrapped topics wait         └ and fail with store.ErrStaleTable
+//	   └ records of wrapped topics wait         └ new ones fail with store.ErrStaleTable,
+//	                                              those that were sent are decided after it
+//
+// A term is the time of one registration. A record that is answered while the
+// lease of the term holds in which it was sent, lies before every fence: a move
+// that was prepared in that term waits for the record, and the table by which
+// it was routed knows those of before.
 type membership struct {
 	with    registrar
 	joined  chan struct{} // closed once session is set
-	session atomic.Pointer[store.Session]
+	session session       // read it after joined
 	routed  revisions
 }
 
 func newMembership(src store.Source) *membership {
-	m := &membership{joined: make(chan struct{})}
-	m.with, _ = src.(registrar)
+	m := &membership{joined: make(chan struct{}), with: registrarOf(src)}
 	m.routed.newest.Store(&revision{})
 	return m
+}
+
+// present gives the registration, or nil before there is one.
+func (m *membership) present() session {
+	select {
+	case <-m.joined:
+		return m.session
+	default:
+		return nil
+	}
 }
 
 // join registers the Producer and returns once that is done, or the Producer
 // ends. Topics with producers: any do not wait for it.
 func (p *Producer) join() {
-	cfg := store.SessionConfig{ID: p.session, Topics: p.src.Table().TopicNames(), Revision: p.oldestRevision}
+	cfg := store.SessionConfig{
+		ID: p.session, Topics: p.src.Table().TopicNames(), Revision: p.oldestRevision, Drained: p.moves.drained,
+	}
 	cfg.Client, _ = p.client.OptValue(kgo.ClientID).(string)
 	logged := ""
 	for {
-		session, err := p.member.with.Register(p.ctx, cfg)
+		session, err := p.member.with.register(p.ctx, cfg)
 		if err == nil {
-			p.member.session.Store(session)
+			p.member.session = session
 			close(p.member.joined)
+			session.Announce() // what was drained before there was one to tell
 			return
 		}
 		if p.ctx.Err() == nil && err.Error() != logged {
@@ -68,44 +117,46 @@ func (p *Producer) join() {
 }
 
 // mayRoute tells why a record of a wrapped topic must not be routed by the
-// present table. It waits for the first registration.
+// present table, and notes the term in which it is. It waits for the first
+// registration, and a record that is in a queue already for a lease too.
 func (p *Producer) mayRoute(f *flight, from *gate) error {
-	if !f.wrapped || p.member.with == nil {
+	if f.term = 0; !f.wrapped || p.member.with == nil {
 		return nil
 	}
-	select {
-	case <-p.member.joined:
-		return p.member.session.Load().Err()
-	default:
+	if p.txn.possible && p.txn.table.Load() == nil {
+		return ErrNoTransaction
 	}
-	f.waited = true
-	select {
-	case <-p.member.joined:
-		return p.member.session.Load().Err()
-	case <-f.ctx.Done():
-		return f.ctx.Err()
-	case <-p.end(from):
-		return ErrClosed
+	session := p.member.present()
+	if session == nil {
+		f.waited = true
+		select {
+		case <-p.member.joined:
+			session = p.member.session
+		case <-f.ctx.Done():
+			return f.ctx.Err()
+		case <-p.end(from):
+			return ErrClosed
+		}
 	}
-}
-
-// mayAcknowledge tells why a record that was written must not be reported as
-// written: a move that this Producer has not seen may have ended its partition
-// before it, so that workers set it aside.
-func (p *Producer) mayAcknowledge(f *flight) error {
-	if !f.wrapped || p.member.with == nil {
-		return nil
+	f.term = session.Registrations()
+	err := session.Err()
+	for err != nil && from != nil {
+		select {
+		case <-time.After(lookAgain):
+		case <-f.ctx.Done():
+			return f.ctx.Err()
+		case <-p.end(from):
+			return ErrClosed
+		}
+		f.term, err = session.Registrations(), session.Err()
 	}
-	if err := p.member.session.Load().Err(); err != nil {
-		return f.fail(err)
-	}
-	return nil
+	return err
 }
 
 // leaveSession ends the registration. Only a Producer that has answered every
 // record may say that it is gone; the lease of any other runs out.
 func (p *Producer) leaveSession(ctx context.Context, clean bool) error {
-	session := p.member.session.Load()
+	session := p.member.present()
 	if session == nil {
 		return nil
 	}
@@ -121,7 +172,9 @@ func (p *Producer) leaveSession(ctx context.Context, clean bool) error {
 // oldestRevision is that of the oldest table by which a record was routed that
 // is in flight, or of the present one. The table is read before the records are
 // looked at, and they are counted before they read it again, so none is missed.
-func (p *Producer) oldestRevision() uint64 { return p.member.routed.oldest(p.src.Table().Revision()) }
+//
+// An open transaction routes by its own table, so that counts as well.
+func (p *Producer) oldestRevision() uint64 { return p.member.routed.oldest(p.table().Revision()) }
 
 // revisions counts records in flight by the table that routed them. Few tables
 // have any at a time.

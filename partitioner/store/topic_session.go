@@ -48,6 +48,7 @@ type Session struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	renewed atomic.Pointer[time.Time] // when the latest lease that was confirmed was sent; nil when over
+	held    atomic.Uint64             // registrations that were seen in the topic
 	news    chan struct{}             // makes the next lease come at once
 
 	// Of Register, then of the goroutine that renews, then of Close:
@@ -96,6 +97,12 @@ func (s *Session) Err() error {
 	}
 	return nil
 }
+
+// Registrations counts how often the session was registered and saw that, from
+// 1. It rises before Err turns to nil again. What was sent under one
+// registration and is answered under another may have been passed over by a move
+// in between: see move.InTime. Ask Err first and this second.
+func (s *Session) Registrations() uint64 { return s.held.Load() }
 
 // Announce sends a lease at once, since what Drained says has changed. It does
 // not block: calls that come while a lease is being sent are answered by one
@@ -155,6 +162,7 @@ func (s *Session) register(ctx context.Context) error {
 	if err := s.store.awaitPosition(ctx, offset+1); err != nil {
 		return err
 	}
+	s.held.Add(1)
 	s.renewed.Store(&sent)
 	return s.endBefore(ctx, registration)
 }
