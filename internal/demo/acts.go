@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenantlane/tenantlane/internal/check"
 	"github.com/tenantlane/tenantlane/internal/load"
+	"github.com/tenantlane/tenantlane/partitioner/store"
 	"github.com/tenantlane/tenantlane/rebalance"
 )
 
@@ -115,26 +116,24 @@ func (p *play) join(ctx context.Context) error {
 	return nil
 }
 
-// move gives a whale another partition, with its producers stopped.
+// move gives a whale another partition while its producers and workers go on.
 func (p *play) move(ctx context.Context) error {
-	coordinator, err := rebalance.NewCoordinator(rebalance.CoordinatorConfig{
-		Client: p.client, Table: p.table, Producers: []rebalance.Pauser{p.producer}, Logger: p.cfg.Logger,
-	})
+	coordinator, err := rebalance.NewLiveCoordinator(rebalance.LiveConfig{KafkaOpts: p.stage.opts, Table: p.table, Logger: p.cfg.Logger})
 	if err != nil {
 		return err
 	}
-	p.tell("whale %q moves to partition %d", p.cast.moving, p.cast.spare)
+	defer coordinator.Close()
+	p.tell("whale %q moves to partition %d while it produces and is handled", p.cast.moving, p.cast.spare)
 	p.crew.moving.Store(true)
-	done, err := coordinator.MoveStopped(ctx, rebalance.StoppedMove{
-		Topic: p.stage.name, Tenant: p.cast.moving, To: []int32{p.cast.spare}, Groups: []string{p.stage.name},
-		DrainTimeout: time.Minute,
+	done, err := coordinator.Move(ctx, rebalance.LiveMove{
+		Topic: p.stage.name, Tenant: p.cast.moving, To: []int32{p.cast.spare}, By: store.Author{Actor: "demo"},
 	})
 	if err != nil {
 		return err
 	}
 	pause := Figure(done.Pause.Seconds() * 1000)
 	p.moves = append(p.moves, Move{Tenant: done.Tenant, From: done.From, To: done.To, Mode: done.Mode, PauseMs: pause})
-	p.tell("the move is done: the whale's producers waited %s ms until its old partition was handled and committed", pause)
+	p.tell("the move is done: the whale's new records waited %s ms; workers take them once the old partition's are committed", pause)
 	return nil
 }
 

@@ -1,13 +1,13 @@
 // Package demo runs the main job end to end, small but true: every part is the
 // one that users link, and everything goes through the Kafka client over TCP.
 //
-//	population ─▶ plan ─▶ table file
+//	population ─▶ plan ─▶ table, in a topic
 //	                         │
 //	background load ─┐       ▼
 //	                 ├─▶ partitioner.Producer ─▶ broker ─▶ 2, then 3 consumer.Runtimes
 //	import, 200,000 ─┘       ▲                    │                  │ each record checked
 //	                         │                    ▼                  ▼
-//	          rebalance: a whale moved     lagwatch ─▶ webhook    check, latencies ─▶ Report
+//	          rebalance: a whale moves     lagwatch ─▶ webhook    check, latencies ─▶ Report
 //
 //	time  0 ──── join ─────────── import ───────────── move ──────── end ── drained
 //	                 └─ "before" ─┘     └─ "during" ─┘

@@ -44,12 +44,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.strike(ctx, cfg.Logger)) }()
-	path, remove, err := c.writeTable()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, remove()) }()
-	table, err := store.OpenFile(ctx, path, store.FileConfig{Logger: cfg.Logger})
+	table, err := c.openTable(ctx, s, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +59,7 @@ type play struct {
 	at    schedule
 	stage *stage
 	cast  *cast
-	table *store.File
+	table *store.Topic
 	crew  *crew
 	pager *pager
 

@@ -92,16 +92,41 @@ func (s *stage) strike(ctx context.Context, log *zap.Logger) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
-	_, topicErr := s.admin.DeleteTopic(ctx, s.name)
+	topicErr := s.removeTopics(ctx)
 	groupErr := s.removeGroup(ctx)
-	if errors.Is(topicErr, kerr.UnknownTopicOrPartition) {
-		topicErr = nil
-	}
 	if err := errors.Join(topicErr, groupErr); err != nil {
 		log.Warn("demo left things behind", zap.String("topic", s.name), zap.String("group", s.name), zap.Error(err))
-		return fmt.Errorf("removing topic and group %s, remove them yourself: %w", s.name, err)
+		return fmt.Errorf("removing topics %s… and group %s, remove them yourself: %w", s.name, s.name, err)
 	}
 	return nil
+}
+
+// tablePrefix begins the names of the topics that hold the table.
+func (s *stage) tablePrefix() string { return s.name + "." }
+
+// removeTopics removes every topic whose name begins with the demo's.
+func (s *stage) removeTopics(ctx context.Context) error {
+	topics, err := s.admin.ListTopics(ctx)
+	if err != nil {
+		return err
+	}
+	var own []string
+	for _, name := range topics.Names() {
+		if strings.HasPrefix(name, s.name) {
+			own = append(own, name)
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	deleted, err := s.admin.DeleteTopics(ctx, own...)
+	if err == nil {
+		err = deleted.Error()
+	}
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return nil
+	}
+	return err
 }
 
 // removeGroup tries again while the last member is still leaving.

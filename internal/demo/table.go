@@ -1,12 +1,13 @@
 package demo
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/tenantlane/tenantlane/internal/load"
 	"github.com/tenantlane/tenantlane/partitioner/routing"
+	"github.com/tenantlane/tenantlane/partitioner/store"
 	"github.com/tenantlane/tenantlane/rebalance/plan"
 )
 
@@ -35,7 +36,7 @@ func newCast(topic string, population load.Population, partitions int32) (*cast,
 		return nil, fmt.Errorf("--tenants: %d of the tenants would need partitions of their own, the demo wants 1 to %d", len(planned.Whales), partitions/2)
 	}
 	table, err := routing.NewTable(routing.Spec{Topics: map[string]routing.TopicSpec{
-		topic: {Partitions: partitions, Shared: planned.Shared},
+		topic: {Partitions: partitions, Shared: planned.Shared, Wrapped: true},
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("making the table: %w", err)
@@ -79,19 +80,20 @@ func (c *cast) isWhale(tenant string) bool {
 	return false
 }
 
-// writeTable puts the table into a file in a folder of its own.
-func (c *cast) writeTable() (path string, remove func() error, err error) {
-	text, err := c.table.YAML()
+// openTable puts the table into topics of its own, whose names begin with the
+// demo's, and follows it: moves without a pause for anybody else need that.
+func (c *cast) openTable(ctx context.Context, s *stage, cfg Config) (*store.Topic, error) {
+	table, err := store.OpenTopic(ctx, store.TopicConfig{
+		KafkaOpts: s.opts, Prefix: s.tablePrefix(), Create: true, Empty: true, Logger: cfg.Logger.Named("table"),
+	})
 	if err != nil {
-		return "", nil, fmt.Errorf("writing the table: %w", err)
+		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "tenantlane-demo-")
+	_, err = table.Update(ctx, store.Author{Actor: "demo", Reason: "the planned table"}, func(present *routing.Table) (*routing.Table, error) {
+		return routing.Rebase(present, c.table.Spec())
+	})
 	if err != nil {
-		return "", nil, fmt.Errorf("writing the table: %w", err)
+		return nil, errors.Join(err, table.Close())
 	}
-	path = filepath.Join(dir, "routing.yaml")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		return "", nil, fmt.Errorf("writing the table: %w", err)
-	}
-	return path, func() error { return os.RemoveAll(dir) }, nil
+	return table, nil
 }
