@@ -24,6 +24,7 @@ func newBenchCommand(e *env) *cobra.Command {
 		newBenchConsumeCommand(e),
 		newBenchFairCommand(e),
 		newBenchLagCommand(e),
+		newBenchMoveCommand(e),
 	)
 	cmd.Long = "Each measurement takes turns with the bare client (or with the same thing undisturbed) in one run, so\n" +
 		"that the ratio says what TenantLane costs and not how fast the machine is. Without brokers it runs on\n" +
