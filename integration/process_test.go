@@ -123,9 +123,18 @@ func TestWorkerProcessesAreKilled(t *testing.T) {
 // of what was produced it reads the topic.
 func verify(t *testing.T, b broker, topic, produced string, logs []string) check.Report {
 	t.Helper()
+	if produced == "" {
+		return verifyAll(t, b, topic, nil, logs)
+	}
+	return verifyAll(t, b, topic, []string{produced}, logs)
+}
+
+// verifyAll is verify of any number of load generators.
+func verifyAll(t *testing.T, b broker, topic string, produced, logs []string) check.Report {
+	t.Helper()
 	args := []string{"verify", "--topic", topic, "--format", "json"}
-	if produced != "" {
-		args = append(args, "--produced", produced)
+	for _, log := range produced {
+		args = append(args, "--produced", log)
 	}
 	for _, log := range logs {
 		args = append(args, "--log", log)
