@@ -65,6 +65,7 @@ func poolEvaluation(key pairKey, g *GroupSnapshot, v *lag.PoolVerdict) PoolEvalu
 	pool := PoolEvaluation{
 		Group: key.group, Topic: key.topic, Pool: v.Name, Baseline: rounded(v.Baseline), Skew: rounded(v.Skew),
 		InflowSkew: rounded(v.InflowSkew), HandledSkew: rounded(v.HandledSkew),
+		ByteSkew: rounded(v.ByteSkew), MemberSkew: rounded(v.MemberSkew), BrokerSkew: rounded(v.BrokerSkew),
 		Members: g.Members, State: g.State, Firing: []Firing{}, Partitions: make([]PartitionEvaluation, len(v.Partitions)),
 	}
 	for i, p := range v.Partitions {
@@ -122,6 +123,10 @@ func (e *engine) alert(s *Snapshot, key pairKey, a *lag.Alert, who attribution) 
 	out.Summary = summary(&out, &ev)
 	if producer := e.producers[alertID(key, a)]; producer != "" {
 		out.Summary += " It is the transaction of " + producer + "."
+	}
+	if a.Uneven != "" {
+		out.Summary = fmt.Sprintf("%s of %s (group %s): %s are %.1f times the median of the pool for more than ten minutes.",
+			capital(partitionsText(a.Partitions)), key.topic, key.group, a.Uneven, a.Ratio)
 	}
 	out.Commands = e.commands(key, &ev, who)
 	if who.proposal != nil && !e.cfg.HashTenants {

@@ -42,6 +42,7 @@ type pairKey struct{ group, topic string }
 type topicLogs struct {
 	id   [16]byte
 	logs []lag.Log
+	size []size
 }
 
 type pairState struct {
@@ -121,10 +122,19 @@ func (e *engine) observeLogs(at time.Time, t *TopicSnapshot) {
 	id := topicID(t.ID)
 	if id != l.id {
 		clear(l.logs)
+		clear(l.size)
 		l.id = id
 	}
 	for len(l.logs) < len(t.End) {
 		l.logs = append(l.logs, lag.Log{})
+	}
+	for p, bytes := range t.Bytes {
+		for p >= len(l.size) {
+			l.size = append(l.size, size{})
+		}
+		if bytes >= 0 {
+			l.size[p].observe(at, bytes)
+		}
 	}
 	for p := range l.logs {
 		start, end := offsetOf(t.Start, p), offsetOf(t.End, p)
@@ -256,11 +266,20 @@ func (e *engine) samples(pair *pairState, at time.Time, c *CommitsSnapshot, t *T
 		commit := offsetOf(c.Commits, p)
 		if t != nil && t.Known && commit != Unread && offsetOf(t.Start, p) >= 0 && offsetOf(t.End, p) >= 0 {
 			fill(&s, at, c, t, &logs[p])
+			s.Owner, s.Leader, s.ByteRate = at32(c.Owners, p), at32(t.Leaders, p), e.byteRate(c.Topic, p)
 			s.Hanging = logs[p].Hanging(at, pair.rule.TxnHanging)
 		}
 		out = append(out, s)
 	}
 	return out
+}
+
+// byteRate is how many bytes per second come into a partition; 0: unknown.
+func (e *engine) byteRate(topic string, p int) float64 {
+	if l := e.logs[topic]; l != nil && p < len(l.size) {
+		return l.size[p].rate
+	}
+	return 0
 }
 
 // fill completes the sample of a partition of which both sides were read.

@@ -52,11 +52,16 @@ type PoolEvaluation struct {
 	Skew float64 `json:"skew"`
 	// InflowSkew and HandledSkew are the same for records that come in and
 	// that are done, per second over two minutes.
-	InflowSkew  float64               `json:"inflow_skew"`
-	HandledSkew float64               `json:"handled_skew"`
-	Members     int                   `json:"members"`
-	State       string                `json:"state,omitempty"`
-	Partitions  []PartitionEvaluation `json:"partitions"`
+	InflowSkew  float64 `json:"inflow_skew"`
+	HandledSkew float64 `json:"handled_skew"`
+	ByteSkew    float64 `json:"byte_skew"`
+	// MemberSkew and BrokerSkew are the largest of these per member of the group
+	// and per broker that leads.
+	MemberSkew float64               `json:"member_skew"`
+	BrokerSkew float64               `json:"broker_skew"`
+	Members    int                   `json:"members"`
+	State      string                `json:"state,omitempty"`
+	Partitions []PartitionEvaluation `json:"partitions"`
 	// Firing are the open alerts of the pool; those of the group as a whole
 	// are in its first pool.
 	Firing []Firing `json:"firing"`

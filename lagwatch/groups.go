@@ -133,25 +133,28 @@ func (r *round) takeClassic(g *kmsg.DescribeGroupsResponseGroup) {
 	if g.ProtocolType != "consumer" {
 		return
 	}
-	for _, m := range g.Members {
+	for i, m := range g.Members {
 		var a kmsg.ConsumerMemberAssignment
 		if a.ReadFrom(m.MemberAssignment) != nil {
 			continue
 		}
 		for _, t := range a.Topics {
-			r.own(out, t.Topic, t.Partitions)
+			r.own(out, i, t.Topic, t.Partitions)
 		}
 	}
 }
 
 // own records what a member holds, and that there is such a pair; mu is held.
-func (r *round) own(g *GroupSnapshot, topic string, partitions []int32) {
+func (r *round) own(g *GroupSnapshot, member int, topic string, partitions []int32) {
 	if topic == "" || !r.cfg.watchesTopic(topic) {
 		return
 	}
 	r.inv.pair(g.Group, topic)
 	t := g.ensure(topic)
 	t.Owned = append(t.Owned, partitions...)
+	for _, p := range partitions {
+		t.Owners = put32(t.Owners, p, int32(member)+1)
+	}
 	slices.Sort(t.Owned)
 }
 
@@ -206,9 +209,9 @@ func (r *round) takeConsumer(g *kmsg.ConsumerGroupDescribeResponseGroup) {
 	r.inv.groups[g.Group].Type = typeConsumer
 	out.Known, out.State, out.Protocol, out.Members = true, g.State, typeConsumer, len(g.Members)
 	out.Rebalancing = strings.EqualFold(g.State, "assigning") || strings.EqualFold(g.State, "reconciling")
-	for _, m := range g.Members {
+	for i, m := range g.Members {
 		for _, t := range m.Assignment.TopicPartitions {
-			r.own(out, t.Topic, t.Partitions)
+			r.own(out, i, t.Topic, t.Partitions)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	w.last.Store(e)
 	w.heartbeat(t.Context(), e)
 	cancel()
-	if err := <-done; err != nil {
+	if err = <-done; err != nil {
 		t.Fatal(err)
 	}
 	var all bytes.Buffer

@@ -65,6 +65,9 @@ func (r *round) takeTopicMetadata(t *kmsg.MetadataResponseTopic) {
 	}
 	for _, p := range t.Partitions {
 		entry.Partitions = max(entry.Partitions, int(p.Partition)+1)
+		if p.ErrorCode == 0 && p.Leader >= 0 {
+			out.Leaders = put32(out.Leaders, p.Partition, p.Leader+1)
+		}
 	}
 }
 
@@ -87,6 +90,7 @@ func (r *round) listOffsets(ctx context.Context) {
 		},
 		r.retention,
 		r.sweep,
+		r.sizes,
 	}
 	for i, age := range r.seeds {
 		at := r.at.Add(-age)

@@ -19,6 +19,7 @@ type sampler struct {
 	seeds  []time.Duration // ages at which past ends are asked for
 
 	sweptAt time.Time // of the last complete sweep
+	sizedAt time.Time // when sizes of logs were asked for
 
 	// sweepSeen is the sweep of this round, and staleSeen what looks at records
 	// found since the last; only the watcher's goroutine uses them between rounds.

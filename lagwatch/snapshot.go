@@ -64,6 +64,8 @@ type CommitsSnapshot struct {
 	Visible []int64 `json:"visible,omitempty"`
 	// Owned are the partitions that members hold, ascending.
 	Owned []int32 `json:"owned,omitempty"`
+	// Owners is which member holds each partition, numbered from 1; 0: none.
+	Owners []int32 `json:"owners,omitempty"`
 
 	claims   []claim // what the metadata of commits says
 	answered bool    // an answer was about this topic
@@ -80,6 +82,10 @@ type TopicSnapshot struct {
 	Start     []int64       `json:"start"`
 	End       []int64       `json:"end"`
 	Stable    []int64       `json:"stable"`
+	// Leaders is the broker's id that leads each partition, plus 1; 0: unknown.
+	Leaders []int32 `json:"leaders,omitempty"`
+	// Bytes is the size of each partition's log, asked for once a minute.
+	Bytes []int64 `json:"bytes,omitempty"`
 	// Past are ends at earlier times, asked for when nothing is remembered.
 	Past []PastEnds `json:"past,omitempty"`
 }
@@ -105,6 +111,23 @@ func put(s []int64, partition int32, v int64) []int64 {
 	}
 	s[partition] = v
 	return s
+}
+
+// put32 is put for small numbers, growing with 0.
+func put32(s []int32, at, v int32) []int32 {
+	for int(at) >= len(s) {
+		s = append(s, 0)
+	}
+	s[at] = v
+	return s
+}
+
+// at32 reads such a slice; 0 beyond its end.
+func at32(s []int32, at int) int32 {
+	if at < len(s) {
+		return s[at]
+	}
+	return 0
 }
 
 func (s *Snapshot) group(name string) (*GroupSnapshot, bool) {

@@ -158,7 +158,7 @@ func newSilenceListCommand(e *env) *cobra.Command {
 }
 
 func (e *env) printJournal(at string, all *lagwatch.Journal) error {
-	any := func(s string) string {
+	orAny := func(s string) string {
 		if s == "" {
 			return "any"
 		}
@@ -170,10 +170,10 @@ func (e *env) printJournal(at string, all *lagwatch.Journal) error {
 	var failed []error
 	for _, s := range all.Silences {
 		failed = append(failed, e.printf("%s: silence %s until %s: alert %s, group %s, topic %s, by %s: %s\n",
-			at, s.ID, s.Until.Format(time.RFC3339), any(s.Alert), any(s.Group), any(s.Topic), s.By, s.Reason))
+			at, s.ID, s.Until.Format(time.RFC3339), orAny(s.Alert), orAny(s.Group), orAny(s.Topic), s.By, s.Reason))
 	}
 	for _, m := range all.Markers {
-		failed = append(failed, e.printf("%s: marker %s: group %s: %s\n", at, m.At.Format(time.RFC3339), any(m.Group), m.Text))
+		failed = append(failed, e.printf("%s: marker %s: group %s: %s\n", at, m.At.Format(time.RFC3339), orAny(m.Group), m.Text))
 	}
 	return errors.Join(failed...)
 }

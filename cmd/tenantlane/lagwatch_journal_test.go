@@ -29,7 +29,8 @@ func TestLagwatchSilenceAndMark(t *testing.T) {
 
 	r := runArgs(t, lagwatchArgs("silence", "add", "--silence-group", "billing", "--for", "2h", "--reason", "import", "--by", "ops", "--format", "json")...)
 	r.wantDone(t)
-	id := strings.Split(strings.SplitN(r.stdout, `"id":"`, 2)[1], `"`)[0]
+	_, id, _ := strings.Cut(r.stdout, `"id":"`)
+	id, _, _ = strings.Cut(id, `"`)
 	r = runArgs(t, lagwatchArgs("mark", "billing 2.4.1", "--mark-group", "billing")...)
 	r.wantDone(t)
 	r = runArgs(t, lagwatchArgs("silence", "list")...)

@@ -217,6 +217,50 @@ func TestSkewIsATicketAfterTenMinutesAndNotForTrickles(t *testing.T) {
 	}
 }
 
+// Members and brokers are compared by what all their partitions take, and bytes
+// beside records; what nobody knows is not compared, and a move suspends it.
+func TestSkewOfMembersBrokersAndBytes(t *testing.T) {
+	t.Parallel()
+	even := func(int32) float64 { return 100 }
+	for name, c := range map[string]struct {
+		in     func(p int32) float64
+		mark   func(s *lag.Sample)
+		uneven string // empty: nothing fires
+		of     []int32
+	}{
+		"a member with most partitions": {even, func(s *lag.Sample) { s.Owner = max(s.Partition-4, 1) }, "records that come in per member", []int32{0, 1, 2, 3, 4, 5}},
+		"a broker with most partitions": {even, func(s *lag.Sample) { s.Leader = max(s.Partition-4, 1) }, "records that come in per broker", []int32{0, 1, 2, 3, 4, 5}},
+		"large records in one":          {even, func(s *lag.Sample) { s.ByteRate = 1e4 + 1e5*float64(s.Partition/7) }, "bytes that come in per partition", []int32{7}},
+		"even":                          {even, func(s *lag.Sample) { s.Owner, s.Leader, s.ByteRate = s.Partition%2+1, s.Partition%4+1, 1e4 }, "", nil},
+		"one member, one broker":        {even, func(s *lag.Sample) { s.Owner, s.Leader = 1, 1 }, "", nil},
+		"hardly any bytes":              {even, func(s *lag.Sample) { s.ByteRate = float64(s.Partition) }, "", nil},
+		"a whale on the move":           {func(p int32) float64 { return 100 + 900*float64(p/7) }, func(s *lag.Sample) { s.Moving = s.Partition == 7 }, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(1, 8, lag.Defaults())
+			w.in = func(p, _ int) float64 { return c.in(int32(p)) }
+			w.capacity, w.mark = func(int, int) float64 { return 5000 }, c.mark
+			var alerts []lag.Alert
+			for s := range 2400 {
+				w.step(s)
+				if s%10 == 0 {
+					alerts = w.observe(s).Alerts
+				}
+			}
+			if c.uneven == "" {
+				if len(alerts) != 0 {
+					t.Fatalf("%+v", alerts)
+				}
+				return
+			}
+			if len(alerts) != 1 || alerts[0].Name != lag.AlertSkew || alerts[0].Uneven != c.uneven || !slices.Equal(alerts[0].Partitions, c.of) {
+				t.Fatalf("%+v", alerts)
+			}
+		})
+	}
+}
+
 func TestMembersInExcessAreATicket(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, lag.Defaults())

@@ -39,6 +39,11 @@ type Sample struct {
 	// Quiet is true when the end has not moved for long, Hanging when a
 	// transaction keeps the stable offset back (see Log).
 	Quiet, Hanging bool
+	// Owner is the number, from 1, of the member that holds the partition, and
+	// Leader the broker's id that leads it, plus 1; 0 when that is unknown.
+	Owner, Leader int32
+	// ByteRate is how many bytes per second come in; 0 when unknown.
+	ByteRate float64
 	// Moving is true while a move of tenants explains that records wait there.
 	Moving bool
 }

@@ -21,6 +21,8 @@ type world struct {
 	unknown func(p, s int) bool
 	// rebalancing says whether the group is moving partitions.
 	rebalancing func(s int) bool
+	// mark adds to a sample what the logs do not say; nil: nothing.
+	mark func(sample *lag.Sample)
 
 	tracker *lag.Tracker
 	plain   plainRule
@@ -134,6 +136,9 @@ func (w *world) observe(s int) *lag.Verdict {
 			continue
 		}
 		w.samples = append(w.samples, p.sample(at, int32(i)))
+		if w.mark != nil {
+			w.mark(&w.samples[len(w.samples)-1])
+		}
 	}
 	w.plain.observe(w.samples)
 	return w.tracker.Observe(&lag.Round{

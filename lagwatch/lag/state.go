@@ -49,11 +49,12 @@ type PoolState struct {
 // SkewState is how unevenly a pool is used.
 type SkewState struct {
 	CondState
-	Inflow  float64 `json:"in,omitempty"`
-	Handled float64 `json:"out,omitempty"`
-	Worst   int32   `json:"worst,omitempty"`
-	At      int64   `json:"at,omitempty"`
-	Over    int64   `json:"over,omitempty"`
+	Ratios [perCount][ofCount]float64 `json:"ratios,omitzero"`
+	Per    uint8                      `json:"per,omitempty"`
+	Of     uint8                      `json:"of,omitempty"`
+	Key    int32                      `json:"key,omitempty"`
+	At     int64                      `json:"at,omitempty"`
+	Over   int64                      `json:"over,omitempty"`
 }
 
 // PartitionState is one partition.
@@ -99,7 +100,7 @@ func (t *Tracker) State() TrackerState {
 		k := &p.skew
 		s.Pools = append(s.Pools, PoolState{
 			p.name, p.behind.state(), p.blind.state(),
-			SkewState{k.state(), k.inflow, k.handled, k.worst, k.at, k.over},
+			SkewState{k.state(), k.ratios, uint8(k.worst.per), uint8(k.worst.of), k.key, k.at, k.over},
 		})
 	}
 	for _, p := range t.partitions {
@@ -129,7 +130,7 @@ func (t *Tracker) Restore(s TrackerState) {
 			if p.name == ps.Name {
 				p.behind, p.blind.condition = ps.Behind.restore(), ps.Blind.restore()
 				k := ps.Skew
-				p.skew = skew{k.restore(), k.Inflow, k.Handled, k.Worst, k.At, k.Over}
+				p.skew = skew{k.restore(), k.Ratios, skewKind{min(per(k.Per), perBroker), min(of(k.Of), ofBytes)}, k.Key, k.At, k.Over}
 			}
 		}
 	}

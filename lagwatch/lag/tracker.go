@@ -29,7 +29,7 @@ type Tracker struct {
 
 	lags    []int64
 	delays  []time.Duration
-	rates   []float64
+	loads   []load
 	verdict Verdict
 	spare   []PartitionVerdict
 }

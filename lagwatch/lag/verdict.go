@@ -20,6 +20,9 @@ type PoolVerdict struct {
 	// InflowSkew and HandledSkew are the largest rate over the lower median of
 	// records that come in, and that are done; 0 when hardly any do.
 	InflowSkew, HandledSkew float64
+	// ByteSkew is the same for bytes that come in; MemberSkew and BrokerSkew are
+	// the largest of the three per member of the group and per leader.
+	ByteSkew, MemberSkew, BrokerSkew float64
 	// MedianDelay is the lower median of the delays.
 	MedianDelay time.Duration
 	// Unknown is how many partitions this round did not see.
@@ -54,6 +57,9 @@ type Alert struct {
 	Severity   Severity
 	Since      time.Time
 	Partitions []int32
+	// Uneven says of a skew what is uneven, per what; Ratio how much.
+	Uneven string
+	Ratio  float64
 }
 
 // report writes the verdict from the state.
@@ -65,7 +71,8 @@ func (t *Tracker) report(now time.Time) {
 		from := len(t.spare)
 		pv := PoolVerdict{
 			Name: p.name, MedianDelay: p.peers.medianDelay, Unknown: p.unknown,
-			InflowSkew: p.skew.inflow, HandledSkew: p.skew.handled,
+			InflowSkew: p.skew.ratios[perPartition][ofInflow], HandledSkew: p.skew.ratios[perPartition][ofHandled],
+			ByteSkew: p.skew.ratios[perPartition][ofBytes], MemberSkew: p.skew.most(perMember), BrokerSkew: p.skew.most(perBroker),
 		}
 		worst := int64(-1)
 		for _, m := range p.members {
@@ -118,7 +125,11 @@ func (t *Tracker) alertPool(p *pool) {
 		t.addAlert(AlertBehind, p.name, severity, &p.behind)
 	}
 	if p.skew.firing() {
-		t.addAlert(AlertSkew, p.name, Ticket, &p.skew.condition).join(p.skew.worst, Ticket, p.skew.since)
+		a := t.addAlert(AlertSkew, p.name, Ticket, &p.skew.condition)
+		for id := range p.concerned {
+			a.join(id, Ticket, p.skew.since)
+		}
+		a.Uneven, a.Ratio = p.skew.worst.String(), p.skew.ratios[p.skew.worst.per][p.skew.worst.of]
 	}
 	if p.blind.firing() && !t.groupBlind.firing() { // else only a consequence of it
 		t.addAlert(AlertBlind, p.name, Page, &p.blind.condition)
