@@ -109,7 +109,7 @@ func (l *liveMove) mayMove(table *routing.Table) (*routing.Topic, error) {
 	}
 	if !topic.Wrapped() && !l.move.AcceptUnordered {
 		return nil, refuse("the topic's entry in the table does not say producers: wrapped, so there may be producers that a move cannot hold back",
-			"set that once every producer uses partitioner.Producer, or stop the producers and move with --mode stopped, or give order up with --accept-unordered")
+			"set that, with tenantlane table set TOPIC --producers wrapped, once every producer is a partitioner.Producer, or stop the producers and move with --mode stopped, or give order up with --accept-unordered")
 	}
 	if l.move.Tenant == "" {
 		if err := l.mayMoveSlots(topic); err != nil {

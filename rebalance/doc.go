@@ -1,9 +1,29 @@
 // Package rebalance changes where tenants' records go while the order of each
-// tenant holds.
+// tenant holds. There are two ways.
+//
+// # Live
+//
+// A [LiveCoordinator] moves a tenant, a spread tenant or thousands of slots at
+// once while producers and workers go on. It needs a routing table in a topic
+// (store.Topic) and producers that all are partitioner.Producers.
+//
+//	check ──▶ PREPARE in the table ──▶ every registered producer    ──▶ FENCE in each  ──▶ SWITCHED
+//	  │       producers hold the         has nothing in flight, or      old partition,     in the table
+//	  ▼       unit's records back        its lease is over              at offset X        with each X
+//	refused          └─────────────────────────┴──────────────────────────┘
+//	                                  ▼ any error, the deadline, the caller's end, or anyone's wish
+//	                               ABORTED in the table: as before, and a fence means nothing
+//
+// What comes next, and how a move has ended when an answer is lost, is decided
+// by move.Coordination, a state machine that an exhaustive check explores; here
+// is what it needs done. A [Campaign] is many moves: its rounds are told by the
+// table alone, so that it can be cut off anywhere and run again.
+//
+// # Stopped
 //
 // A [Coordinator] moves one tenant the simple way, which needs nothing but a
-// routing table in a file and the producers within reach ([Pauser]): for as
-// long as it takes, the tenant's producers wait.
+// routing table in a file and the producers within reach ([Pauser]): for as long
+// as it takes, the tenant's producers wait.
 //
 //	            pause at every producer
 //	planned ────────────────────────────▶ paused
@@ -23,31 +43,34 @@
 //
 // # Guarantees
 //
-//   - Records of the tenant are handled in the order in which each producer
-//     sent them: the first record of the new home is written after every group
-//     has committed past the last one of the old home.
+//   - Records of a unit are handled in the order in which each producer sent them.
+//     After a stopped move the first record of the new home is written after every
+//     group has committed past the last one of the old; after a live one workers
+//     hold it until their group's commits say so.
 //   - What cannot be known counts as not done. A group whose commits cannot be
-//     read, or that has none where there are records, is waited for, and
-//     aborts the move when the time is up.
+//     read aborts a stopped move; a write of the table whose answer is lost is
+//     looked up, and [StateUnknown] is said where even that fails.
 //   - The table is the only thing that a move changes for good, and that is one
-//     atomic write. Up to it a move that ends for any reason leaves everything
-//     as it was; from it on it is done, and producers resume by themselves.
-//   - If the process dies, its producers die with it and what they held back
-//     was never acknowledged. The next ones go by the table as it is, which is
-//     the old one or, with the old home drained, the new one.
+//     atomic write. Up to it a move that ends for any reason leaves everything as
+//     it was; from it on it is done.
+//   - If the process dies, a live move that is not switched is aborted by anyone
+//     who follows the table, at its deadline. Of a stopped move the producers die
+//     with it, and the next ones go by the table as it is.
+//   - Any number of coordinators may work on one table. Units that meet are refused.
 //
 // # What it does not do
 //
-// It cannot pause producers that it was not given, and does not know whether
-// there are any. It does not assign the new partition to a consumer. It moves
-// one tenant within one topic: slots, growth and moves without a pause need the
-// Kafka table.
+// A stopped move cannot pause producers that it was not given. A live move refuses
+// what it cannot keep in order, with a reason and a remedy ([RefusedError]):
+// topics with producers outside the wrapper, compacted ones, placements in another
+// topic, and partitions that an active group does not read. Nothing here assigns
+// partitions to consumers.
 //
-// With a transactional producer the old home's end may lie behind a commit
-// marker, which no group commits: such moves run into their timeout and abort.
+// With a transactional producer a stopped move's old home may end behind a commit
+// marker, which no group commits: it runs into its timeout and aborts.
 //
 // # What may change inside
 //
-// How the coordinator watches commits. Package move has the state machine of
-// live moves, package plan decides what is worth moving.
+// How commits, groups and producers are looked at. Package move has the state
+// machine of live moves, package plan decides what is worth moving.
 package rebalance

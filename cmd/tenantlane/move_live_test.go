@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -145,6 +146,14 @@ func TestMoveStartStrictRefuses(t *testing.T) {
 		return runArgs(t, inTopic(brokers, append([]string{"move", "start", "--log-level", "error"}, args...)...)...)
 	}
 	start("acme", "--to", "3").wantError(t, exitNo, "producers: wrapped", "--mode stopped", "--accept-unordered")
+	defer func() { // once all are wrapped, and the table says so
+		if got := one[producersJSON](t, inTopic(brokers, "table", "set", "orders", "--producers", "wrapped")...); got.Producers != "wrapped" {
+			t.Errorf("%+v", got)
+		}
+		start("acme", "--to", "4").wantDone(t)
+		runArgs(t, inTopic(brokers, "table", "set", "orders", "acme", "--producers", "wrapped")...).wantError(t, exitUsage, "--producers")
+		runArgs(t, inTopic(brokers, "table", "set", "nope", "--producers", "any")...).wantError(t, exitUsage, "nope")
+	}()
 	got := start("acme", "--to", "3", "--accept-unordered")
 	got.wantDone(t)
 	if !strings.Contains(got.stderr, "order is given up") || !strings.Contains(got.stderr, "do not wait") {
@@ -254,9 +263,8 @@ func TestGrowthOnALiveTopicGoesOnAfterAnInterruption(t *testing.T) {
 	table := openTable(t, brokers)
 	answering(t, brokers)
 	runArgs(t, inTopic(brokers, "topic", "grow", "--partitions", "16")...).wantDone(t)
-	growth := runArgs(t, inTopic(brokers, "plan", "growth", "--from", "8", "--to", "16", "--format", "json")...)
-	growth.wantDone(t)
-	plan := tempFile(t, "growth.json", growth.stdout)
+	plan := filepath.Join(t.TempDir(), "growth.json")
+	runArgs(t, inTopic(brokers, "plan", "growth", "--from", "8", "--to", "16", "--write", plan)...).wantDone(t)
 	run := inTopic(brokers, "move", "run", "--plan", plan, "--batch", "5", "--format", "json")
 
 	ctx, cancel := context.WithCancel(t.Context())

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantlane/tenantlane/rebalance"
 )
 
-// planFile is what `move run` reads: what `plan growth --format json` prints, or
+// planFile is what `move run` reads: what `plan growth --write` writes, or
 // a list of tenants.
 type planFile struct {
 	Topic       string           `json:"topic"`
@@ -48,7 +48,7 @@ func newMoveRunCommand(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run --plan FILE",
 		Short: "Make the moves of a plan, in rounds",
-		Long: "Moves the slots that `plan growth --format json` lists, many in each round, or the tenants of a list:\n" +
+		Long: "Moves the slots that `plan growth --write FILE` lists, many in each round, or the tenants of a list:\n" +
 			"  {\"tenant_moves\": [{\"tenant\": \"acme-corp\", \"to\": [0]}, {\"tenant\": \"initech\", \"to\": [28, 29], \"spread\": \"key\"}]}\n\n" +
 			"What is done is told by the table alone: run it again after Ctrl-C, kill -9 or an error, and it goes on where it\n" +
 			"was. Ctrl-C finishes or aborts the round in hand and ends with 130. A round that is aborted, as by a producer that\n" +
@@ -130,7 +130,7 @@ func (f *runFlags) read() (*planFile, error) {
 		return nil, usagef("--plan %s: %w", f.plan, err)
 	}
 	if plan.SlotMoves == nil && plan.TenantMoves == nil {
-		return nil, usagef("--plan %s holds neither slot_moves, as `tenantlane plan growth --format json` prints them, nor tenant_moves", f.plan)
+		return nil, usagef("--plan %s holds neither slot_moves, as `tenantlane plan growth --write FILE` lists them, nor tenant_moves", f.plan)
 	}
 	return &plan, nil
 }

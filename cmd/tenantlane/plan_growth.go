@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -40,6 +41,8 @@ type growthFlags struct {
 	config     plan.GrowthConfig
 	hash       hashFlag
 	tenantOf   tenantRuleFlag
+	write      string
+	force      bool
 }
 
 func newPlanGrowthCommand(e *env) *cobra.Command {
@@ -54,7 +57,7 @@ func newPlanGrowthCommand(e *env) *cobra.Command {
 			"--table it starts from where slots are; --by-volume balances what is in them, not their number. A table\n" +
 			"that has grown already takes --from, the partitions that it had before. `move run --plan` makes the moves.",
 		Example: "  tenantlane plan growth --from 4 --to 5 --hash sha256-64\n" +
-			"  tenantlane plan growth --table routing.yaml --to 64 --keys tenants.tsv --by-volume --format json > moves.json",
+			"  tenantlane plan growth --table routing.yaml --to 64 --keys tenants.tsv --by-volume --write growth.json",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd, e, drawn, output.json())
@@ -70,6 +73,8 @@ func newPlanGrowthCommand(e *env) *cobra.Command {
 	flags.BoolVar(&f.config.ByVolume, "by-volume", false, "balance the volume in slots, not their number")
 	f.hash.register(flags)
 	f.tenantOf.register(flags)
+	flags.StringVar(&f.write, "write", "", "write the plan to this new file, for `move run --plan`")
+	flags.BoolVar(&f.force, "force", false, "let --write replace a file")
 	require(cmd, "to")
 	output.register(flags)
 	drawn.register(flags)
@@ -93,13 +98,22 @@ func (f *growthFlags) run(cmd *cobra.Command, e *env, drawn pictureFlags, asJSON
 	if err != nil {
 		return usagef("%w", err)
 	}
+	if f.write != "" {
+		content, err := json.Marshal(growthAnswer(f.name, r))
+		if err != nil {
+			return err
+		}
+		if err := writeNew(f.write, append(content, '\n'), f.force); err != nil {
+			return err
+		}
+	}
 	if err := drawn.draw(e, picture.Growth(r, c.From, c.To), !asJSON); err != nil {
 		return err
 	}
 	if asJSON {
 		return e.printJSON(growthAnswer(f.name, r))
 	}
-	return e.printf("\n%d slot moves: `--format json` lists them, and `tenantlane move run --plan FILE` makes those of such a list\n", len(r.Balance.Moves))
+	return e.printf("\n%d slot moves: --write FILE lists them, and `tenantlane move run --plan FILE` makes them\n", len(r.Balance.Moves))
 }
 
 // start fills in what the table says.

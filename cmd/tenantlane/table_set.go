@@ -55,13 +55,14 @@ type setFlags struct {
 	toTopic    string
 	tier       string
 	slot       int32
+	producers  string
 }
 
 func newTableSetCommand(e *env) *cobra.Command {
 	var output outputFlags
 	var f setFlags
 	cmd := &cobra.Command{
-		Use:   "set TOPIC TENANT | set TOPIC --slot N",
+		Use:   "set TOPIC TENANT | set TOPIC --slot N | set TOPIC --producers wrapped",
 		Short: "Place a tenant or a slot, or put a tenant into a tier",
 		Long: "Running producers see the change within a second. A change that would re-route a live tenant, one\n" +
 			"with a record that some group of the topic has not committed, is refused: that takes a move, which\n" +
@@ -70,9 +71,13 @@ func newTableSetCommand(e *env) *cobra.Command {
 			"Spread by key keeps order per (tenant, key) only; spread at random keeps none.",
 		Example: "  tenantlane table set orders acme-corp --partitions 0 --table routing.yaml\n" +
 			"  tenantlane table set orders initech --partitions 28-30 --spread key --table routing.yaml\n" +
-			"  tenantlane table set orders hooli --tier enterprise --table routing.yaml",
+			"  tenantlane table set orders hooli --tier enterprise --table routing.yaml\n" +
+			"  tenantlane table set orders --producers wrapped --table-topic tenantlane.routing",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.producers != "" {
+				return f.setProducers(cmd, e, args, output.json())
+			}
 			if cmd.Flags().Changed("slot") {
 				return f.setSlot(cmd, e, args, output.json())
 			}
@@ -90,8 +95,38 @@ func newTableSetCommand(e *env) *cobra.Command {
 	flags.StringVar(&f.toTopic, "to-topic", "", "another topic that takes the tenant's records")
 	flags.StringVar(&f.tier, "tier", "", "tier of the tenant; empty for the standard one")
 	flags.Int32Var(&f.slot, "slot", 0, "instead of a tenant: this slot")
+	flags.Var(choice(&f.producers, "", "any", "wrapped"), "producers", "of the topic: wrapped once every producer is a partitioner.Producer, which strict moves need, or any")
 	output.register(flags)
 	return cmd
+}
+
+// producersJSON is what a topic's entry says of its producers.
+type producersJSON struct {
+	Revision  uint64 `json:"revision"`
+	Topic     string `json:"topic"`
+	Producers string `json:"producers"`
+}
+
+// setProducers says whether all producers of a topic take part in moves.
+func (f *setFlags) setProducers(cmd *cobra.Command, e *env, args []string, asJSON bool) error {
+	for _, other := range []string{"partitions", "spread", "to-topic", "tier", "slot"} {
+		if len(args) != 1 || cmd.Flags().Changed(other) {
+			return usagef("--producers goes with a topic, and nothing else")
+		}
+	}
+	_, after, err := f.change(cmd, args, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
+		if _, err := pickTopic(t, args[0]); err != nil {
+			return nil, err
+		}
+		return t.Edit(routing.SetProducers(args[0], f.producers == "wrapped"))
+	})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return e.printJSON(producersJSON{after.Revision(), args[0], f.producers})
+	}
+	return e.printf("%s: producers %s; table revision %d\n", args[0], f.producers, after.Revision())
 }
 
 func (f *setFlags) setTenant(cmd *cobra.Command, e *env, args []string, asJSON bool) error {

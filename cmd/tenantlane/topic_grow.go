@@ -41,7 +41,7 @@ func newTopicGrowCommand(e *env) *cobra.Command {
 			"Producers that do not route by the table begin to use new partitions by themselves, and break order by it:\n" +
 			"see `table verify` first.",
 		Example: "  tenantlane topic grow --topic orders --partitions 64 --table-topic tenantlane.routing\n" +
-			"  tenantlane plan growth --topic orders --from 32 --to 64 --table-topic tenantlane.routing --format json > growth.json\n" +
+			"  tenantlane plan growth --topic orders --from 32 --to 64 --table-topic tenantlane.routing --write growth.json\n" +
 			"  tenantlane move run --plan growth.json --topic orders --table-topic tenantlane.routing",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, e) },
@@ -150,7 +150,7 @@ func (f *growFlags) describe(g topicGrown) string {
 	}
 	return fmt.Sprintf("topic %q has %d partitions, %d of them new; table revision %d\n"+
 		"nothing has moved; next:\n"+
-		"  tenantlane plan growth --topic %s --from %d --to %d %s --format json > growth.json\n"+
+		"  tenantlane plan growth --topic %s --from %d --to %d %s --write growth.json\n"+
 		"  tenantlane move run --plan growth.json --topic %s %s\n",
 		g.Topic, g.Partitions, g.Added, g.Revision, g.Topic, g.Before, f.partitions, f.table.flags(), g.Topic, f.table.flags())
 }
