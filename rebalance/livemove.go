@@ -119,6 +119,7 @@ type liveMove struct {
 	began    time.Time // of PREPARE
 	switches int       // that gave an error
 	waits    map[routing.SessionID]*Wait
+	over     []routing.SessionID // passed over
 }
 
 func (l *liveMove) unit() string {
@@ -323,6 +324,7 @@ func (l *liveMove) drain(ctx context.Context, course *move.Coordination) error {
 	l.noteWaiting(nil)
 	for _, s := range over {
 		l.wait(s).Over = true
+		l.over = append(l.over, s.ID)
 		l.log.Warn("a producer did not answer, and its lease is over: it sends no more", zap.String("session", sessionName(s)))
 	}
 	l.log.Info("drained at every producer", zap.Duration("took", time.Since(l.began)), zap.Int("sessions", l.report.Sessions),
@@ -394,7 +396,7 @@ func (l *liveMove) switchTable(ctx context.Context, course *move.Coordination) e
 		if topic, ok := present.Topic(l.move.Topic); !ok || !isOpen(topic, l.report.ID) {
 			return nil, errGone
 		}
-		return present.Edit(routing.SwitchMove(l.move.Topic, l.report.ID, course.Fences()))
+		return present.Edit(routing.SwitchMove(l.move.Topic, l.report.ID, course.Fences(), l.over...))
 	})
 	switch {
 	case errors.Is(err, errGone):

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"go.uber.org/zap"
@@ -14,20 +13,10 @@ import (
 	"github.com/tenantlane/tenantlane/rebalance/move"
 )
 
-// settledTimeout bounds how long Prune waits for producers to show the present
-// table: a lease, and what it takes to see it.
-const settledTimeout = 20 * time.Second
-
-// sessionAwaiter is a LiveTable that can tell when every producer shows a revision;
-// store.Topic is one.
-type sessionAwaiter interface {
-	AwaitSessions(ctx context.Context, revision uint64) (over []routing.Session, err error)
-}
-
 // Prune takes switched moves of a topic out of the table that nobody needs any
-// more: no record of before is left in their old homes, and no registered
-// producer has one on its way there. It gives how many, and asks nobody anything
-// where there is none to take.
+// more: no record of before is left in their old homes, and they passed over no
+// producer that might have one on its way there. It gives how many, and asks
+// nobody anything where there is none to take.
 func (c *LiveCoordinator) Prune(ctx context.Context, topic string) (int, error) {
 	present := c.cfg.Table.Table()
 	t, ok := present.Topic(topic)
@@ -40,11 +29,11 @@ func (c *LiveCoordinator) Prune(ctx context.Context, topic string) (int, error) 
 	}
 	var over []string
 	for _, m := range t.Moves() {
-		if move.Forgettable(m, true, startIn(starts, topic)) {
+		if move.Forgettable(m, startIn(starts, topic)) {
 			over = append(over, m.ID)
 		}
 	}
-	if len(over) == 0 || !c.settled(ctx, present.Revision()) {
+	if len(over) == 0 {
 		return 0, nil
 	}
 	return c.forget(ctx, topic, over)
@@ -71,21 +60,6 @@ func (c *LiveCoordinator) forget(ctx context.Context, topic string, ids []string
 	}
 	c.cfg.Logger.Info("old moves forgotten", zap.String("topic", topic), zap.Int("moves", pruned))
 	return pruned, nil
-}
-
-// settled tells whether every registered producer shows a revision. One that is
-// given up meanwhile may still wake up with a record for an old home, which only
-// the move tells to be stale.
-func (c *LiveCoordinator) settled(ctx context.Context, revision uint64) bool {
-	table, can := c.cfg.Table.(sessionAwaiter)
-	if !can {
-		sessions, err := c.cfg.Table.Sessions(ctx)
-		return err == nil && len(sessions) == 0
-	}
-	ctx, done := context.WithTimeout(ctx, settledTimeout)
-	defer done()
-	over, err := table.AwaitSessions(ctx, revision)
-	return err == nil && len(over) == 0
 }
 
 func startIn(starts kadm.ListedOffsets, topic string) func(int32) (int64, bool) {

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ const (
 	// hold the unit's records back.
 	MovePrepared MoveState = iota
 	// MoveSwitched is a finished move, which is kept until its old homes' logs
-	// start above the fences.
+	// start above the fences, and longer if it passed over a producer.
 	MoveSwitched
 	// MoveAborted is a move that was given up. No table holds one.
 	MoveAborted
@@ -96,6 +97,10 @@ type Move struct {
 	Deadline time.Time
 	// Fences of a switched move, one for each partition of From, ascending.
 	Fences []Fence
+	// Over are the sessions that a switched move passed over because their leases
+	// had ended, ascending. Only the move tells that what they may still write
+	// into the old home is stale.
+	Over []SessionID
 }
 
 // Unit is what moves. It allocates for slots.
@@ -157,6 +162,7 @@ func (m *Move) String() string {
 func (m Move) clone() Move {
 	m.Slots, m.Fences = slices.Clone(m.Slots), slices.Clone(m.Fences)
 	m.From, m.To = slices.Clone(m.From), slices.Clone(m.To)
+	m.Over = slices.Clone(m.Over)
 	return m
 }
 
@@ -173,11 +179,17 @@ func (m Move) normal(id string) *Move {
 	if len(m.Fences) == 0 {
 		m.Fences = nil
 	}
+	slices.SortFunc(m.Over, compareSessions)
+	if m.Over = slices.Compact(m.Over); len(m.Over) == 0 {
+		m.Over = nil
+	}
 	if !m.Deadline.IsZero() {
 		m.Deadline = unixMilli(m.Deadline.UnixMilli())
 	}
 	return &m
 }
+
+func compareSessions(a, b SessionID) int { return bytes.Compare(a[:], b[:]) }
 
 // distinct lists a partition of each slot's move, each once, ascending.
 func distinct(list []SlotMove, partition func(SlotMove) int32) []int32 {
@@ -192,5 +204,6 @@ func distinct(list []SlotMove, partition func(SlotMove) int32) []int32 {
 func (m *Move) equal(n *Move) bool {
 	return m == n || m.ID == n.ID && m.Tenant == n.Tenant && m.Epoch == n.Epoch && m.State == n.State &&
 		m.FromSpread == n.FromSpread && m.ToSpread == n.ToSpread && m.Deadline.Equal(n.Deadline) &&
-		slices.Equal(m.Slots, n.Slots) && slices.Equal(m.From, n.From) && slices.Equal(m.To, n.To) && slices.Equal(m.Fences, n.Fences)
+		slices.Equal(m.Slots, n.Slots) && slices.Equal(m.From, n.From) && slices.Equal(m.To, n.To) && slices.Equal(m.Fences, n.Fences) &&
+		slices.Equal(m.Over, n.Over)
 }

@@ -87,6 +87,45 @@ func TestAMoveOfATenant(t *testing.T) {
 	}
 }
 
+func TestAMoveRemembersWhomItPassedOver(t *testing.T) {
+	b, a := routing.SessionID{0xb}, routing.SessionID{0xa}
+	before := edit(t, wrapped(t), routing.PrepareMove("orders", routing.Move{ID: "m1", Tenant: "acme", To: []int32{home0(t) ^ 1}, Deadline: deadline()}))
+	from := topicOf(t, before).Moves()[0].From[0]
+	done := edit(t, before, routing.SwitchMove("orders", "m1", []routing.Fence{{Partition: from}}, b, a, b))
+	text, err := done.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := routing.Parse("f", text)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	replay := routing.NewReplay()
+	records, err := replay.Transaction(done, routing.Version{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		replay.Apply(r)
+	}
+	replayed, err := replay.Fold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, table := range map[string]*routing.Table{"edited": done, "of YAML": read, "replayed": replayed} {
+		if m, _ := topicOf(t, table).Move("m1"); !slices.Equal(m.Over, []routing.SessionID{a, b}) {
+			t.Errorf("%s: passed over %v", name, m.Over)
+		}
+	}
+}
+
+// home0 is where acme is in the table of wrapped.
+func home0(t testing.TB) int32 {
+	t.Helper()
+	p, _ := home(t, wrapped(t), "acme")
+	return p
+}
+
 func TestAMoveOfSlots(t *testing.T) {
 	before := wrapped(t)
 	open := edit(t, before, routing.PrepareMove("orders", routing.Move{

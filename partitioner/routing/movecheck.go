@@ -107,8 +107,8 @@ func checkMoveState(m *Move) error {
 		if m.Deadline.Unix() <= 0 || m.Deadline.Year() > lastYear {
 			return fault("must lie between the years 1970 and 9999", "deadline")
 		}
-		if len(m.Fences) > 0 {
-			return fault("an open move has no fences yet", "fences")
+		if len(m.Fences) > 0 || len(m.Over) > 0 {
+			return fault("an open move has no fences yet and has passed over nobody", "fences")
 		}
 		return nil
 	case MoveSwitched:

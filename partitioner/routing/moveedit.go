@@ -24,7 +24,7 @@ func (p *parts) prepare(m Move) error {
 	if p.moves.find(m.ID) != nil {
 		return fault("the topic already has a move of this id")
 	}
-	m.State, m.Fences = MovePrepared, nil
+	m.State, m.Fences, m.Over = MovePrepared, nil, nil
 	if m.Tenant != "" {
 		if err := p.fillHome(&m); err != nil {
 			return err
@@ -128,19 +128,20 @@ func (p *parts) settledSlots(to map[int32]int32) error {
 
 // SwitchMove ends an open move: in one edit it notes the fences, one for each
 // partition of the move's From, and gives the tenant its new placement (its tier
-// stays) or the slots their overrides, with the move's epoch. ErrMoveNotOpen
-// where the move is not open.
-func SwitchMove(topic, id string, fences []Fence) Edit {
-	return onTopic(topic, func(p *parts) error { return under(p.switchMove(id, fences), "moves", id) })
+// stays) or the slots their overrides, with the move's epoch. over are the sessions
+// whose leases had ended, and who were not waited for. ErrMoveNotOpen where the
+// move is not open.
+func SwitchMove(topic, id string, fences []Fence, over ...SessionID) Edit {
+	return onTopic(topic, func(p *parts) error { return under(p.switchMove(id, fences, over), "moves", id) })
 }
 
-func (p *parts) switchMove(id string, fences []Fence) error {
+func (p *parts) switchMove(id string, fences []Fence, over []SessionID) error {
 	open, err := p.openMove(id)
 	if err != nil {
 		return err
 	}
 	m := open.clone()
-	m.State, m.Deadline, m.Fences = MoveSwitched, time.Time{}, fences
+	m.State, m.Deadline, m.Fences, m.Over = MoveSwitched, time.Time{}, fences, over
 	p.moves = p.moves.with(map[string]*Move{id: m.normal(id)})
 	if m.Tenant == "" {
 		for _, s := range m.Slots {

@@ -25,6 +25,7 @@ type moveValue struct {
 	State    string     `json:"state"`
 	Deadline int64      `json:"deadline,omitempty"` // unix ms
 	Fences   [][2]int64 `json:"fences,omitempty"`   // partition, offset
+	Over     []string   `json:"over,omitempty"`     // sessions passed over
 }
 
 // maxFenceBytes is what a fence takes at most in a moveValue.
@@ -48,6 +49,9 @@ func (p *parts) moveRecord(m *Move) Record {
 	}
 	for _, f := range m.Fences {
 		v.Fences = append(v.Fences, [2]int64{int64(f.Partition), f.Offset})
+	}
+	for _, id := range m.Over {
+		v.Over = append(v.Over, id.String())
 	}
 	return record(p.moveName(m.ID), v)
 }
@@ -79,6 +83,13 @@ func (v *moveValue) move(id string) (*Move, error) {
 			return nil, outside(f[0], MaxPartitions)
 		}
 		m.Fences = append(m.Fences, Fence{Partition: int32(f[0]), Offset: f[1]})
+	}
+	for _, s := range v.Over {
+		session, err := ParseSessionID(s)
+		if err != nil {
+			return nil, err
+		}
+		m.Over = append(m.Over, session)
 	}
 	return m.normal(id), nil
 }

@@ -29,7 +29,7 @@ func yamlMove(m *Move) string {
 	}
 	return flow("tenant", tenant, "slots", yamlSlotMoves(m.Slots), "from", from, "from_spread", m.FromSpread.String(),
 		"to", to, "to_spread", m.ToSpread.String(), "epoch", unlessZero(m.Epoch), "state", m.State.String(),
-		"deadline", deadline, "fences", yamlFences(m.Fences))
+		"deadline", deadline, "fences", yamlFences(m.Fences), "over", yamlSessions(m.Over))
 }
 
 // way is a pair of partitions that slots move between.
@@ -68,6 +68,29 @@ func yamlFences(list []Fence) string {
 	return flow(pairs...)
 }
 
+// yamlSessions joins the ids of sessions with commas.
+func yamlSessions(ids []SessionID) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = id.String()
+	}
+	return strconv.Quote(strings.Join(names, ","))
+}
+
+func parseSessions(s string) (ids []SessionID, err error) {
+	for name := range strings.SplitSeq(s, ",") {
+		id, err := ParseSessionID(name)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
 func readMove(n *yaml.Node) (Move, error) {
 	var m Move
 	err := readFields(n, readers{
@@ -81,6 +104,7 @@ func readMove(n *yaml.Node) (Move, error) {
 		"state":       readWith(&m.State, parseMoveState),
 		"deadline":    readWith(&m.Deadline, parseDeadline),
 		"fences":      readFences(&m.Fences),
+		"over":        readWith(&m.Over, parseSessions),
 	})
 	switch {
 	case err != nil:

@@ -275,7 +275,7 @@ func (m *model) forgetSteps(w *world) {
 		}
 		real, _ := m.viewOf(w, w.entries).topic.Move(moveID(mv.who))
 		start := func(partition int32) (int64, bool) { return int64(w.logs[partition].start), true }
-		if m.rules.forgettable(real, mv.over, start) {
+		if m.rules.forgettable(real, start) {
 			n := *w
 			n.appendEntry(entry{kind: ofTable, who: mv.who, forget: true, to: routing.MoveSwitched, status: m.committed()})
 			m.fault(stForget, mv.who, 0, &n)

@@ -34,7 +34,7 @@ type rules struct {
 	late        func(*routing.Topic, Placed) LateVerdict
 	homes       func([]Home) []Home
 	assign      func(*routing.Topic, int32) Partition
-	forgettable func(mv *routing.Move, over bool, start func(int32) (int64, bool)) bool
+	forgettable func(mv *routing.Move, start func(int32) (int64, bool)) bool
 }
 
 func (r rules) withStandard() rules {
@@ -51,9 +51,7 @@ func (r rules) withStandard() rules {
 		r.assign = Assign
 	}
 	if r.forgettable == nil {
-		r.forgettable = func(mv *routing.Move, over bool, start func(int32) (int64, bool)) bool {
-			return Forgettable(mv, !over, start)
-		}
+		r.forgettable = Forgettable
 	}
 	return r
 }

@@ -248,7 +248,11 @@ func edited(t *routing.Table, m tableMove) *routing.Table {
 	case routing.MoveAborted:
 		edits = append(edits, routing.AbortMove(topicName, id))
 	case routing.MoveSwitched:
-		edits = append(edits, routing.SwitchMove(topicName, id, []routing.Fence{{Partition: int32(m.from), Offset: int64(m.x)}}))
+		var over []routing.SessionID
+		if m.over {
+			over = []routing.SessionID{sessionOf(0)}
+		}
+		edits = append(edits, routing.SwitchMove(topicName, id, []routing.Fence{{Partition: int32(m.from), Offset: int64(m.x)}}, over...))
 		if m.gone {
 			edits = append(edits, routing.ForgetMove(topicName, id))
 		}

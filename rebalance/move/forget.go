@@ -6,16 +6,14 @@ import "github.com/tenantlane/tenantlane/partitioner/routing"
 //
 //   - the logs of its old homes start above the fences, so that no record is
 //     left there that the unit's lanes must wait for (R2), and
-//   - settled: every session that is registered has shown a lease of a table
-//     since the switch, see routing.Lease.Revision. None has a record on its way
-//     to the old home then. Without that, a producer that was stopped for days
-//     may still write there, and only the move tells that its record is stale
-//     (R1).
+//   - it passed over no session. Those that acknowledged it had nothing on its
+//     way to the old home. One that was passed over may have been stopped, and
+//     write there when it wakes up days later: only the move tells workers that
+//     this is stale (R1), and the producer that it must be sent again.
 //
-// So a move that passed over a producer stays for as long as that producer is
-// registered. start gives a partition's first offset, if it is known.
-func Forgettable(m *routing.Move, settled bool, start func(partition int32) (int64, bool)) bool {
-	if m.Open() || !settled {
+// start gives a partition's first offset, if it is known.
+func Forgettable(m *routing.Move, start func(partition int32) (int64, bool)) bool {
+	if m.Open() || len(m.Over) > 0 {
 		return false
 	}
 	for _, f := range m.Fences {

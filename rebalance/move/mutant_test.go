@@ -55,11 +55,13 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"no barrier after a failure", "I1", with(oneMove, func(s *scope) { s.faults.fail, s.workersLast = 1, true }), rules{noBarrier: true}},
 		{"switched without deciding anew", "I2", aborted, rules{switchBlindly: true}},
 		{"move forgotten by its log's start alone", "I1", with(zombie, func(s *scope) { s.truncate, s.faults.truncate = 1, 1 }),
-			rules{forgettable: func(mv *routing.Move, _ bool, start func(int32) (int64, bool)) bool {
-				return Forgettable(mv, true, start)
+			rules{forgettable: func(mv *routing.Move, start func(int32) (int64, bool)) bool {
+				waitedForAll := *mv
+				waitedForAll.Over = nil
+				return Forgettable(&waitedForAll, start)
 			}}},
 		{"move forgotten before its log's start passes", "I2", with(crashing, func(s *scope) { s.truncate = 1 }),
-			rules{forgettable: func(mv *routing.Move, over bool, _ func(int32) (int64, bool)) bool { return !mv.Open() && !over }}},
+			rules{forgettable: func(mv *routing.Move, _ func(int32) (int64, bool)) bool { return !mv.Open() && len(mv.Over) == 0 }}},
 		{"new owner without holds", "I2", with(zombie, func(s *scope) { s.fromLatest = true }),
 			rules{assign: func(_ *routing.Topic, p int32) Partition { return Partition{index: p} }}},
 	} {
