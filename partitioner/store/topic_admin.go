@@ -71,15 +71,36 @@ func (t *Topic) createTopic(ctx context.Context, own ownTopic) error {
 	return nil
 }
 
-// awaitTopic waits until a new topic is known to the brokers.
+// awaitTopic waits until every broker knows a new topic: one that does not
+// calls it missing, and the next question may reach that one.
 func (t *Topic) awaitTopic(ctx context.Context, own ownTopic) error {
 	for {
 		err := t.checkTopic(ctx, own, trusting)
+		if err == nil {
+			err = t.knownToAll(ctx, own.name)
+		}
 		if !errors.Is(err, ErrTopicMissing) || ctx.Err() != nil {
 			return err
 		}
 		sleep(ctx, retryPause)
 	}
+}
+
+// knownToAll is ErrTopicMissing while a broker that can be reached does not know
+// the topic.
+func (t *Topic) knownToAll(ctx context.Context, topic string) error {
+	for _, broker := range t.client.DiscoveredBrokers() {
+		resp, err := broker.Request(ctx, metadataRequest(topic))
+		if err != nil {
+			continue // it is away, and will learn of the topic with the rest
+		}
+		for _, answer := range resp.(*kmsg.MetadataResponse).Topics {
+			if errors.Is(kerr.ErrorForCode(answer.ErrorCode), kerr.UnknownTopicOrPartition) {
+				return ErrTopicMissing
+			}
+		}
+	}
+	return nil
 }
 
 // scrutiny is what a client does that may not see a topic's cleanup policy.
@@ -114,11 +135,7 @@ func (t *Topic) checkTopic(ctx context.Context, own ownTopic, how scrutiny) erro
 // partitions asks the brokers anew: kadm answers from the client's metadata,
 // which may be 5 s old.
 func (t *Topic) partitions(ctx context.Context, topic string) (int, error) {
-	req := kmsg.NewPtrMetadataRequest()
-	asked := kmsg.NewMetadataRequestTopic()
-	asked.Topic = new(topic)
-	req.Topics = append(req.Topics, asked)
-	resp, err := req.RequestWith(ctx, t.client)
+	resp, err := metadataRequest(topic).RequestWith(ctx, t.client)
 	if err != nil {
 		return 0, err
 	}
@@ -134,6 +151,14 @@ func (t *Topic) partitions(ctx context.Context, topic string) (int, error) {
 	return len(resp.Topics[0].Partitions), nil
 }
 
+func metadataRequest(topic string) *kmsg.MetadataRequest {
+	req := kmsg.NewPtrMetadataRequest()
+	asked := kmsg.NewMetadataRequestTopic()
+	asked.Topic = new(topic)
+	req.Topics = append(req.Topics, asked)
+	return req
+}
+
 func (t *Topic) checkPolicy(ctx context.Context, own ownTopic) error {
 	described, err := t.admin.DescribeTopicConfigs(ctx, own.name)
 	if err != nil {
@@ -142,6 +167,9 @@ func (t *Topic) checkPolicy(ctx context.Context, own ownTopic) error {
 	config, err := described.On(own.name, nil)
 	if err == nil {
 		err = config.Err
+	}
+	if errors.Is(err, kerr.UnknownTopicOrPartition) { // another broker knows it already
+		return topicError(own.name, ErrTopicMissing, "a broker does not know it yet")
 	}
 	if err != nil {
 		return topicError(own.name, fmt.Errorf("cleanup.policy: %w", err), "")
