@@ -10,13 +10,16 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
+
+	"github.com/tenantlane/tenantlane/lagwatch/notify"
 )
 
 // Election makes several watchers one: all evaluate, one tells the targets. It
 // is the one that holds partition 0 of a topic in a consumer group, so the
 // cluster that is watched decides; while it cannot (no coordinator), the one
 // that told before goes on. Two that both tell for a while are better than
-// none.
+// none. The one that tells keeps what it told as metadata of the group's commit,
+// so that the next one repeats only what came after the last of these.
 type Election struct {
 	// Topic is any topic that exists; its records are not read. The routing
 	// topic of TenantLane has one partition and fits. Required.
@@ -57,13 +60,24 @@ func (w *Watcher) startCampaign(ctx context.Context) (end func(), err error) {
 		e.SessionTimeout = defaultSession
 	}
 	doubt := e.SessionTimeout + 2*w.cfg.Rule.Interval + w.cfg.SampleTimeout
-	w.notifier.SetActive(false, doubt)
-	client, err := kgo.NewClient(w.electionOpts(&e, func(leads bool) {
+	w.notifier.SetActive(false, doubt, nil)
+	client, err := kgo.NewClient(w.electionOpts(&e, func(ctx context.Context, c *kgo.Client, leads bool) {
 		w.log.Info("the sender among the replicas changed", zap.String("group", e.Group), zap.Bool("this_one_sends", leads))
-		w.notifier.SetActive(leads, doubt)
+		var known notify.Known
+		if leads {
+			known = w.toldBefore(ctx, c)
+		}
+		w.notifier.SetActive(leads, doubt, known)
+		w.leads.Store(leads)
+		w.noteTold() // what it took over is its to tell of
 	})...)
 	if err != nil {
 		return nil, fmt.Errorf("lagwatch: election: %w", err)
+	}
+	w.share = func(ctx context.Context) {
+		if w.leads.Load() {
+			w.shareTold(ctx, client)
+		}
 	}
 	polling, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
@@ -73,6 +87,7 @@ func (w *Watcher) startCampaign(ctx context.Context) (end func(), err error) {
 		}
 	})
 	return func() {
+		w.share(ctx)
 		stop()
 		wg.Wait()
 		client.Close()
@@ -81,14 +96,14 @@ func (w *Watcher) startCampaign(ctx context.Context) (end func(), err error) {
 
 // electionOpts make a group member that calls lead when it becomes, or is no
 // longer, the one that sends.
-func (w *Watcher) electionOpts(e *Election, lead func(bool)) []kgo.Opt {
+func (w *Watcher) electionOpts(e *Election, lead func(context.Context, *kgo.Client, bool)) []kgo.Opt {
 	// Callbacks run one at a time.
 	leads := false
 	unsure := false // lost the partition without being told who has it
-	change := func(to bool) {
+	change := func(ctx context.Context, c *kgo.Client, to bool) {
 		if leads != to {
 			leads = to
-			lead(to)
+			lead(ctx, c, to)
 		}
 	}
 	holds := func(held map[string][]int32) bool { return slices.Contains(held[e.Topic], 0) }
@@ -96,19 +111,19 @@ func (w *Watcher) electionOpts(e *Election, lead func(bool)) []kgo.Opt {
 		kgo.ConsumerGroup(e.Group), kgo.ConsumeTopics(e.Topic), kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(e.SessionTimeout), kgo.HeartbeatInterval(e.SessionTimeout/5), kgo.RebalanceTimeout(e.SessionTimeout),
-		kgo.OnPartitionsAssigned(func(_ context.Context, c *kgo.Client, held map[string][]int32) {
+		kgo.OnPartitionsAssigned(func(ctx context.Context, c *kgo.Client, held map[string][]int32) {
 			c.PauseFetchTopics(e.Topic) // who holds it is all that counts
 			switch {
 			case holds(held):
-				change(true)
+				change(ctx, c, true)
 			case unsure: // back in the group, and another replica has it
-				change(false)
+				change(ctx, c, false)
 			}
 			unsure = false
 		}),
-		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, held map[string][]int32) {
+		kgo.OnPartitionsRevoked(func(ctx context.Context, c *kgo.Client, held map[string][]int32) {
 			if holds(held) {
-				change(false)
+				change(ctx, c, false)
 			}
 		}),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, held map[string][]int32) {

@@ -1,7 +1,11 @@
 package lagwatch_test
 
 import (
+	"bytes"
 	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/tenantlane/tenantlane/lagwatch"
 	"github.com/tenantlane/tenantlane/lagwatch/lag"
@@ -77,4 +81,77 @@ func alertIn(p *lagwatch.PoolEvaluation, name string) bool {
 		}
 	}
 	return false
+}
+
+// The replica that sends is stopped a moment after it paged: the other one takes
+// over, knows that, and pages nobody again; the end is told once.
+func TestReplicaThatTakesOverRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	c := hotCluster(t)
+	if _, err := c.admin.CreateTopic(t.Context(), 1, 1, nil, "election"); err != nil {
+		t.Fatal(err)
+	}
+	target, got := receiver(t)
+	leads := make(chan int, 100)
+	seen := make(chan *lagwatch.Evaluation, 10_000)
+	var watchers [2]*lagwatch.Watcher
+	var stops [2]func()
+	start := func(i int) {
+		watchers[i] = c.watcher(func(cfg *lagwatch.Config) {
+			cfg.Rule = fast()
+			cfg.Rule.CriticalRatio = 0
+			cfg.Targets = []notify.Target{target}
+			cfg.Election = &lagwatch.Election{Topic: "election", Group: "lagwatch"}
+			cfg.OnEvaluation = func(e *lagwatch.Evaluation) {
+				if i == 1 {
+					seen <- e
+				}
+			}
+			cfg.Logger = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(leader{i, leads}), zap.InfoLevel))
+		})
+		stops[i] = running(t, watchers[i])
+	}
+	start(0)
+	if i := <-leads; i != 0 {
+		t.Fatal(i)
+	}
+	start(1)
+	page := next(t, got, lag.AlertHot)
+	for e := range seen { // the other one sees it too
+		if alertIn(pool(t, e, "billing", lag.SharedPool), lag.AlertHot) {
+			break
+		}
+	}
+	stops[0]()
+	if i := <-leads; i != 1 {
+		t.Fatal(i)
+	}
+	for len(seen) > 0 {
+		<-seen
+	}
+	for range 5 {
+		<-seen
+	}
+	if err := watchers[1].Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.commit("billing", 100, 100, 5100, 100)
+	end := next(t, got, lag.AlertHot)
+	if end.Status != "resolved" || end.DedupKey != page.DedupKey {
+		t.Fatalf("told again: %s", asJSON(t, end))
+	}
+	stops[1]()
+}
+
+// leader hears from a replica's log that it sends from now on.
+type leader struct {
+	i     int
+	leads chan<- int
+}
+
+func (l leader) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte(`"this_one_sends":true`)) {
+		l.leads <- l.i
+	}
+	return len(line), nil
 }

@@ -36,6 +36,8 @@ type Watcher struct {
 	savedAt    time.Time
 	stateError error
 	told       chan struct{} // a target was told something
+	leads      atomic.Bool   // in an election
+	share      func(ctx context.Context)
 
 	failingSince  map[string]time.Time // of targets
 	watchdogSince time.Time
@@ -54,7 +56,7 @@ func New(cfg Config) (*Watcher, error) {
 	if err != nil { // to watch without a memory is better than not to watch
 		cfg.Logger.Error("the state cannot be used; alerts may be sent again", zap.Error(err))
 	}
-	w := &Watcher{cfg: cfg, log: cfg.Logger, inv: newInventory(cfg.literalGroups()), told: make(chan struct{}, 1), failingSince: map[string]time.Time{}}
+	w := &Watcher{cfg: cfg, log: cfg.Logger, inv: newInventory(cfg.literalGroups()), told: make(chan struct{}, 1), share: func(context.Context) {}, failingSince: map[string]time.Time{}}
 	w.heat = newHeatMap()
 	w.journal = &journal{windows: cfg.Maintenance}
 	if w.web, err = newWeb(w.Last, w.heat); err != nil {
@@ -213,6 +215,7 @@ func (w *Watcher) wait(ctx context.Context, tick <-chan time.Time) bool {
 			return true
 		case <-w.told:
 			w.save(time.Now(), true)
+			w.share(ctx)
 		}
 	}
 }

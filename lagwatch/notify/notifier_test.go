@@ -326,7 +326,7 @@ func TestTakingOverRepeatsOnlyWhatIsInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pager{name: "a"}
 		n, stop := started(t, notify.Config{Targets: []notify.Target{p}}, nil)
-		n.SetActive(false, doubt)
+		n.SetActive(false, doubt, nil)
 		publish := func(names ...string) {
 			var alerts []notify.Alert
 			for _, name := range names {
@@ -342,7 +342,7 @@ func TestTakingOverRepeatsOnlyWhatIsInDoubt(t *testing.T) {
 		publish("old", "new")
 		pass(time.Second)
 		p.requireGot(t)
-		n.SetActive(true, doubt)
+		n.SetActive(true, doubt, nil)
 		publish("old", "new")
 		p.requireGot(t, "new page firing", "ended-lately page resolved")
 		publish()
@@ -384,5 +384,39 @@ func TestMutedAlertsBeginLater(t *testing.T) {
 		stop()
 		slack.requireGot(t, "partition_hot page firing", "partition_hot page resolved", "gone page firing")
 		am.requireGot(t, "partition_hot page firing", "partition_hot critical firing", "gone page firing", "partition_hot critical resolved")
+	})
+}
+
+// Who takes over and knows what the replica before has told repeats nothing of
+// it: not what is open, not what was ended; but it tells what got louder, and
+// what was not told in the end.
+func TestTakingOverWithKnowledgeRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	const doubt = time.Minute
+	alert := func(name, severity string) notify.Alert {
+		a := hot(severity)
+		a.Name = name
+		return a
+	}
+	synctest.Test(t, func(t *testing.T) {
+		p := &pager{name: "a"}
+		n, stop := started(t, notify.Config{Targets: []notify.Target{p}}, nil)
+		n.SetActive(false, doubt, nil)
+		publish := func(alerts ...notify.Alert) {
+			n.Publish(alerts)
+			synctest.Wait()
+		}
+		publish(alert("told", "page"), alert("louder", "critical"), alert("untold", "page"), alert("ended", "page"), alert("still open", "page"))
+		publish(alert("told", "page"), alert("louder", "critical"), alert("untold", "page"))
+		open := map[string]string{}
+		for _, name := range []string{"told", "louder", "still open"} {
+			a := alert(name, "page")
+			open[a.Key()] = "page"
+		}
+		n.SetActive(true, doubt, func(target, key string, _ time.Time, _ bool) (string, bool) { return open[key], target == "a" })
+		publish(alert("told", "page"), alert("louder", "critical"), alert("untold", "page"))
+		slices.Sort(p.got)
+		p.requireGot(t, "louder critical firing", "still open page resolved", "untold page firing")
+		stop()
 	})
 }
