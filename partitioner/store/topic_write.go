@@ -180,6 +180,8 @@ func (t *Topic) openWriter(ctx context.Context) error {
 	client, err := kgo.NewClient(t.cfg.opts(
 		kgo.TransactionalID(t.cfg.transactionalID()),
 		kgo.TransactionTimeout(t.cfg.TransactionTimeout),
+		kgo.ConcurrentTransactionsBackoff(markerPause), // the markers of the change before may be under way
+		kgo.RetryBackoffFn(writerBackoff),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(0),
 	)...)
@@ -191,6 +193,17 @@ func (t *Topic) openWriter(ctx context.Context) error {
 		return fmt.Errorf("transactional id %s: %w", t.cfg.transactionalID(), err)
 	}
 	return nil
+}
+
+// markerPause is about how long a broker takes to write a transaction's markers.
+// The client's own pause of 20 ms would be most of what a change takes.
+const markerPause = 2 * time.Millisecond
+
+// writerBackoff doubles from markerPause to retryPause: producers hold records
+// back while a move's change is under way, and the client's own first pause is
+// 250 ms.
+func writerBackoff(tries int) time.Duration {
+	return min(markerPause<<min(tries-1, 10), retryPause)
 }
 
 // readPresent reads to the topic's end and gives its table.
