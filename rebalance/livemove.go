@@ -116,7 +116,8 @@ type liveMove struct {
 	log      *zap.Logger
 	report   Report
 	prepared *routing.Move
-	began    time.Time // of PREPARE
+	deadline time.Time // of the move
+	began    time.Time // of PREPARE: no producer holds anything back before
 	switches int       // that gave an error
 	waits    map[routing.SessionID]*Wait
 	over     []routing.SessionID // passed over
@@ -142,9 +143,11 @@ func (l *liveMove) run(ctx context.Context) error {
 		return err
 	}
 	l.report.ID, l.log = id, l.log.With(zap.String("move", id))
-	l.began = time.Now()
+	l.deadline = time.Now().Add(l.move.Deadline)
 	err = l.drive(ctx)
-	l.report.Pause = time.Since(l.began)
+	if !l.began.IsZero() {
+		l.report.Pause = time.Since(l.began)
+	}
 	l.noteWaits()
 	if err != nil {
 		l.log.Warn("move ended", zap.String("state", string(l.report.State)), zap.Duration("pause", l.report.Pause), zap.Error(err))
@@ -158,7 +161,7 @@ func (l *liveMove) run(ctx context.Context) error {
 // drive does what the move's course says until that has ended, whatever becomes
 // of ctx meanwhile.
 func (l *liveMove) drive(ctx context.Context) error {
-	ctx, done := context.WithDeadline(ctx, l.began.Add(l.move.Deadline))
+	ctx, done := context.WithDeadline(ctx, l.deadline)
 	defer done()
 	ending, cease := context.WithCancel(context.WithoutCancel(ctx))
 	defer cease()
@@ -263,13 +266,13 @@ func (l *liveMove) timed(step string, do func() error) error {
 
 // prepare holds the unit's records back.
 func (l *liveMove) prepare(ctx context.Context, course *move.Coordination) error {
-	deadline := l.began.Add(l.move.Deadline)
 	table, err := l.c.cfg.Table.Update(ctx, l.move.By, func(present *routing.Table) (*routing.Table, error) {
 		topic, err := l.mayMove(present)
 		if err != nil {
 			return nil, err
 		}
-		next, err := present.Edit(routing.PrepareMove(l.move.Topic, l.entry(topic, deadline)))
+		next, err := present.Edit(routing.PrepareMove(l.move.Topic, l.entry(topic, l.deadline)))
+		l.began = time.Now() // what it took to become the writer held nobody back
 		return next, asRefusal(err)
 	})
 	if errors.Is(err, ErrRefused) {
@@ -282,7 +285,7 @@ func (l *liveMove) prepare(ctx context.Context, course *move.Coordination) error
 	}
 	l.saw(course, table)
 	l.log = l.log.With(zap.Int32s("from", l.report.From), zap.Int32s("to", l.report.To))
-	l.log.Info("move prepared, producers hold the unit back", zap.Int("slots", len(l.report.Slots)), zap.Time("deadline", deadline))
+	l.log.Info("move prepared, producers hold the unit back", zap.Int("slots", len(l.report.Slots)), zap.Time("deadline", l.deadline))
 	return nil
 }
 
