@@ -209,7 +209,7 @@ func (e *engine) pushOne(p *partition, in *arrival, c *classified) bool {
 			in = &arrival{at: in.at, copies: true, fault: f}
 		}
 	}
-	it := c.item(in)
+	it := c.costed(in, e.cfg.Cost)
 	if in.copies {
 		// Where handlers are slow a record waits, and a copy of it, which
 		// pins no fetch, costs little beside its handling. Most of a backlog

@@ -44,6 +44,19 @@ func (c *classified) item(in *arrival) lane.Item[entry] {
 	}
 }
 
+// costed is the record as it waits in a lane, at the price that cost names; nil
+// is 1.
+func (c *classified) costed(in *arrival, cost func(*kgo.Record) float64) lane.Item[entry] {
+	const most = 1e6
+	it := c.item(in)
+	if cost != nil {
+		if price := cost(c.rec); price > 0 { // not a NaN either
+			it.Cost = float32(min(price, most))
+		}
+	}
+	return it
+}
+
 // classify says in c which lane a record belongs to. Its key may be in scratch,
 // which it returns grown: use it before the next call. A record's lane follows the
 // kind in its own tl-route header, never the newest table, since a change of

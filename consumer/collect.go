@@ -13,7 +13,7 @@ import (
 type collector struct {
 	rt *Runtime
 
-	handled, committedLag, end                         *prometheus.Desc // topic, partition
+	handled, committedLag, end, runnableLag, distance  *prometheus.Desc // topic, partition
 	handler, queue                                     *prometheus.Desc // tier
 	lanes, tenants, runnable, records, bytes, inFlight *prometheus.Desc
 	workers, stuck, assigned, parked, pollAge          *prometheus.Desc
@@ -28,6 +28,8 @@ func newCollector(rt *Runtime) *collector {
 		handled:      desc("handled_records_total", "Records done.", "topic", "partition"),
 		committedLag: desc("committed_lag", "High watermark minus the committed offset.", "topic", "partition"),
 		end:          desc("high_watermark", "End of the partition as of the last fetch.", "topic", "partition"),
+		runnableLag:  desc("runnable_lag", "High watermark minus the first unfinished offset that is neither parked nor paused.", "topic", "partition"),
+		distance:     desc("overflow_distance", "Offsets that the cursor is ahead of the furthest lane that it has to read again for and that can run.", "topic", "partition"),
 		handler:      desc("handler_seconds", "Handler time of a record.", "tier"),
 		queue:        desc("queue_seconds", "Wait of the first record of each grant.", "tier"),
 		lanes:        desc("lanes", "Lanes with unfinished records."),
@@ -47,7 +49,7 @@ func newCollector(rt *Runtime) *collector {
 // Describe lists the metrics.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.handled, c.committedLag, c.end, c.handler, c.queue, c.lanes, c.tenants, c.runnable, c.records, c.bytes,
+		c.handled, c.committedLag, c.end, c.runnableLag, c.distance, c.handler, c.queue, c.lanes, c.tenants, c.runnable, c.records, c.bytes,
 		c.inFlight, c.workers, c.stuck, c.assigned, c.parked, c.pollAge,
 	} {
 		ch <- d
@@ -75,6 +77,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			if p.committed >= 0 {
 				gauge(c.committedLag, float64(p.end-p.committed), p.topic, p.label())
 			}
+			gauge(c.runnableLag, float64(e.progressOf(p).RunnableLag), p.topic, p.label())
+			gauge(c.distance, float64(e.distance(p)), p.topic, p.label())
 		}
 	}
 	for tier, t := range e.tiers {
@@ -91,6 +95,18 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(c.workers, float64(len(e.workers)))
 	gauge(c.stuck, float64(e.stuck))
 	gauge(c.assigned, float64(len(e.parts)))
+}
+
+// distance is how far the cursor is ahead of what has to be read again.
+func (e *engine) distance(p *partition) int64 {
+	if p.progress == nil {
+		return 0
+	}
+	e.overflows = e.sched.Overflows(p.lanes, e.overflows[:0])
+	if low := lowest(e.overflows); low != nil {
+		return p.progress.Next() - low.First
+	}
+	return 0
 }
 
 func (e *engine) parkedLanes(p *partition) int {

@@ -34,6 +34,11 @@ type Config struct {
 	// are Kafka 4.0 or newer; 4.3 is advised. The whale-aware spreading of
 	// dedicated partitions is the brokers' choice then.
 	ServerAssignor bool
+	// SpreadWhales assigns the partitions that the table dedicates to whales
+	// first, evenly over the members, and then the others by planned volume
+	// (rebalance.Balancer). Whoever leads the group decides: set it for all
+	// members. It needs Table, and does nothing with ServerAssignor.
+	SpreadWhales bool
 	// BatchSize is the most records that a BatchHandler gets at once. Default
 	// 64.
 	BatchSize int
@@ -54,6 +59,11 @@ type Config struct {
 	// committed. Without it commits name no lanes, so that a crash repeats
 	// more.
 	OrderKeyVersion string
+	// Cost is what a record counts for in rate limits, and in the estimate of
+	// its handler time: ten for one that takes ten times as long. At most a
+	// million; 0, less, or nil: 1. It is called often, and must be quick and
+	// depend on nothing but the record.
+	Cost func(*kgo.Record) float64
 	// TenantConcurrency is how many lanes of one tenant run at once, over all
 	// partitions of a worker, where the table does not say otherwise.
 	// Default 1; negative: no limit.
@@ -297,6 +307,8 @@ func (c *Config) validate() error {
 		return errors.New("consumer.Config: Topics is empty")
 	case c.Concurrency < 1:
 		return fmt.Errorf("consumer.Config: Concurrency %d is below 1", c.Concurrency)
+	case c.SpreadWhales && c.Table == nil:
+		return errors.New("consumer.Config: SpreadWhales needs Table")
 	case c.MaxRecords < 1:
 		return fmt.Errorf("consumer.Config: MaxRecords %d is below 1", c.MaxRecords)
 	case c.MaxBytes < 1:

@@ -12,6 +12,17 @@ func (rt *Runtime) Depth(tenant []byte) int { return rt.engine.statusOf(tenant).
 // TenantStatus.ETA.
 func (rt *Runtime) ETA(tenant []byte) time.Duration { return rt.engine.statusOf(tenant).ETA }
 
+// ParkedLanes is how many lanes wait for an operator. It looks at every lane.
+func (rt *Runtime) ParkedLanes() int {
+	rt.engine.mu.Lock()
+	defer rt.engine.mu.Unlock()
+	n := 0
+	for _, p := range rt.engine.parts {
+		n += rt.engine.parkedLanes(p)
+	}
+	return n
+}
+
 // Partitions is how many partitions the worker owns.
 func (rt *Runtime) Partitions() int {
 	rt.engine.mu.Lock()

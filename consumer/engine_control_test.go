@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tenantlane/tenantlane/partitioner/routing"
 )
@@ -327,6 +330,30 @@ func TestTenantsThatWantALookComeFirst(t *testing.T) {
 		}
 		for _, tenant := range []string{"deep", "deeper"} {
 			b.limitTenant([]byte(tenant), Limits{})
+		}
+		synctest.Wait()
+	})
+}
+
+func TestCostIsWhatARecordCountsForInRates(t *testing.T) {
+	s := &script{}
+	price := func(r *kgo.Record) float64 {
+		if string(r.Key) == "free" {
+			return math.NaN() // counts as one
+		}
+		return 5
+	}
+	inBubble(t, Config{Cost: price}, s.handle, func(b *bench) {
+		for _, tenant := range []string{"dear", "free"} {
+			b.limitTenant([]byte(tenant), Limits{Rate: 10, Burst: 10})
+			b.admitted(0, words(tenant, 400))
+		}
+		time.Sleep(10*time.Second + time.Millisecond)
+		if dear, free := strings.Count(s.all(), "dear:"), strings.Count(s.all(), "free:"); dear != 22 || free != 110 {
+			t.Errorf("%d records at 5 and %d at 1 in 10 s at 10 a second, want 22 and 110", dear, free)
+		}
+		for _, tenant := range []string{"dear", "free"} {
+			b.limitTenant([]byte(tenant), Limits{Rate: -1})
 		}
 		synctest.Wait()
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tenantlane/tenantlane/consumer"
+	"github.com/tenantlane/tenantlane/partitioner/routing"
 )
 
 // spread makes n records of each of so many tenants, tenant i in partition
@@ -593,3 +594,52 @@ func TestCancelBeforeAnythingWasAssignedEndsRun(t *testing.T) {
 		t.Errorf("Run: %v", err)
 	}
 }
+
+// Four whales have a partition each; every worker gets two of those.
+func TestWhalesPartitionsAreSpreadOverTheWorkersFirst(t *testing.T) {
+	t.Parallel()
+	const partitions = 12
+	spec := routing.TopicSpec{Partitions: partitions, Placements: map[string]routing.Placement{}}
+	for p := range int32(partitions) {
+		if p < 4 {
+			spec.Placements[fmt.Sprint("whale-", p)] = routing.Placement{Partitions: []int32{p}}
+		} else {
+			spec.Shared = append(spec.Shared, p)
+		}
+	}
+	table, err := routing.NewTable(routing.Spec{Revision: 1, Topics: map[string]routing.TopicSpec{topic: spec}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCluster(t, partitions)
+	j := newJournal()
+	cfg := c.config()
+	cfg.Table, cfg.SpreadWhales = steady{table}, true
+	first := c.start(cfg, j.handle)
+	c.eventually(t, "the first worker to have all", func() bool { return len(first.Progress()) == partitions })
+	second := c.start(cfg, j.handle)
+	c.eventually(t, "each to have half, and half of the whales", func() bool {
+		for _, w := range []*worker{first, second} {
+			whales := 0
+			all := w.Progress()
+			for _, p := range all {
+				if p.Partition < 4 {
+					whales++
+				}
+			}
+			if len(all) != partitions/2 || whales != 2 {
+				return false
+			}
+		}
+		return true
+	})
+	if err := errors.Join(first.stop(), second.stop()); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+// steady is a table that does not change.
+type steady struct{ table *routing.Table }
+
+func (s steady) Table() *routing.Table  { return s.table }
+func (steady) Changed() <-chan struct{} { return nil }

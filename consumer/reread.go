@@ -380,7 +380,7 @@ func (o *offering) bring(pass *lane.Pass[entry], c *classified, in *arrival) lan
 			o.metrics.stale.WithLabelValues(p.topic, staleHandled).Inc()
 		}
 	}
-	it := c.item(in)
+	it := c.costed(in, o.cfg.Cost)
 	it.Rec.rec = o.copies.next()
 	verdict := o.sched.Refill(pass, c.id, it)
 	if verdict == lane.Queued {

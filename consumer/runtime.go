@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenantlane/tenantlane/consumer/offset"
 	"github.com/tenantlane/tenantlane/consumer/refetch"
+	"github.com/tenantlane/tenantlane/rebalance"
 )
 
 const (
@@ -147,9 +148,12 @@ func (rt *Runtime) clientOpts() []kgo.Opt {
 // memberOpts say what kind of member the worker is.
 func (rt *Runtime) memberOpts() []kgo.Opt {
 	opts := []kgo.Opt{kgo.Balancers(kgo.CooperativeStickyBalancer())}
-	if rt.cfg.ServerAssignor {
+	switch {
+	case rt.cfg.ServerAssignor:
 		// The client asks brokers to assign only with one of their own.
 		opts = []kgo.Opt{kgo.Balancers(kgo.StickyBalancer()), kgo.ServerSideBalancer()}
+	case rt.cfg.SpreadWhales:
+		opts = []kgo.Opt{kgo.Balancers(rebalance.NewBalancer(rebalance.BalancerConfig{Table: rt.cfg.Table}))}
 	}
 	if rt.cfg.InstanceID != "" {
 		opts = append(opts, kgo.InstanceID(rt.cfg.InstanceID))

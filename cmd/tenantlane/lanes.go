@@ -23,6 +23,7 @@ func newLanesCommand(e *env) *cobra.Command {
 type lanesFlags struct {
 	workers []string
 	secret  adminSecret
+	trust   adminTrust
 	output  outputFlags
 	hex     hexFlags
 	act     consumer.Act
@@ -31,6 +32,7 @@ type lanesFlags struct {
 func (f *lanesFlags) register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.workers, "admin", nil, "admin endpoints of workers, http://host:port; repeat or separate by commas")
 	f.secret.register(flags)
+	f.trust.register(flags)
 	f.hex.register(flags)
 	f.output.register(flags)
 }
@@ -62,9 +64,13 @@ func (f *lanesFlags) ask(ctx context.Context, call func(worker string, c *admin.
 	if err != nil {
 		return err
 	}
+	trust, err := f.trust.config()
+	if err != nil {
+		return err
+	}
 	var failed []error
 	for _, worker := range f.workers {
-		client, err := admin.NewClient(worker, token)
+		client, err := admin.NewTLSClient(worker, token, trust)
 		if err != nil {
 			return usagef("--admin: %w", err)
 		}

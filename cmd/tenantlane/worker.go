@@ -23,6 +23,7 @@ type workerFlags struct {
 	topic, group string
 	instance     string
 	assignor     bool
+	spread       bool
 	start        string
 	concurrency  int
 
@@ -68,6 +69,7 @@ func (f *workerFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.group, "group", "", "consumer group to join")
 	flags.StringVar(&f.instance, "instance-id", "", "static member of the group: a restart within --session-timeout moves no partitions; each worker needs its own")
 	flags.BoolVar(&f.assignor, "server-assignor", false, "let brokers assign partitions (KIP-848), where they are Kafka 4.0 or newer; 4.3 is advised")
+	flags.BoolVar(&f.spread, "spread-whales", false, "assign the partitions that the table dedicates to large tenants evenly over the members first; set it for every worker of the group, with a table")
 	f.target.register(flags)
 	flags.IntVar(&f.concurrency, "concurrency", 16, "records handled at once, each of another tenant")
 	f.start = "earliest"
@@ -93,6 +95,10 @@ func (f *workerFlags) validate() error {
 		return usagef("--topic: missing")
 	case f.group == "":
 		return usagef("--group: missing")
+	case f.spread && !f.table.given():
+		return usagef("--spread-whales: needs a table")
+	case f.spread && f.assignor:
+		return usagef("--spread-whales: with --server-assignor the brokers assign")
 	case f.concurrency < 1:
 		return usagef("--concurrency: %d, want at least 1", f.concurrency)
 	case f.untilIdle < 0:

@@ -17,12 +17,14 @@ import (
 type workerAdmin struct {
 	address string
 	secret  adminSecret
+	cert    adminCert
 }
 
 func (a *workerAdmin) register(flags *pflag.FlagSet) {
 	flags.StringVar(&a.address, "admin", "", "address of the admin endpoint for `tenantlane lanes`, probes and /metrics; without a host it is loopback,\n"+
 		"and any other wants a token (default: none)")
 	a.secret.register(flags)
+	a.cert.register(flags)
 }
 
 // config is the endpoint's configuration, checked.
@@ -31,7 +33,11 @@ func (a *workerAdmin) config() (admin.Config, error) {
 	if err != nil {
 		return admin.Config{}, err
 	}
-	cfg := admin.Config{Addr: a.address, Token: token}
+	certificate, err := a.cert.config()
+	if err != nil {
+		return admin.Config{}, err
+	}
+	cfg := admin.Config{Addr: a.address, Token: token, TLS: certificate}
 	switch err := cfg.Validate(); {
 	case errors.Is(err, admin.ErrNotLoopback):
 		return cfg, usagef("--admin %s: %w; give --admin-token-file", a.address, admin.ErrNotLoopback)

@@ -94,7 +94,7 @@ func (f *workerFlags) consumer(ctx context.Context, log *zap.Logger, metrics *pr
 		return cfg, nil, err
 	}
 	cfg = consumer.Config{
-		Group: f.group, Topics: []string{f.topic}, InstanceID: f.instance, ServerAssignor: f.assignor, Concurrency: f.concurrency, CommitInterval: f.commitInterval,
+		Group: f.group, Topics: []string{f.topic}, InstanceID: f.instance, ServerAssignor: f.assignor, SpreadWhales: f.spread, Concurrency: f.concurrency, CommitInterval: f.commitInterval,
 		DrainTimeout: f.drainTimeout, RebalanceTimeout: max(time.Minute, 2*f.drainTimeout),
 		KafkaOpts: append(opts, sessionOpts(f.session)...), Logger: log,
 	}
@@ -143,6 +143,10 @@ func (e *env) workerStats(f *workerFlags, s deliver.Stats) {
 		_ = e.printJSON(s)
 		return
 	}
-	_ = e.printf("%7s  %d handled, %.0f/s now, %d in flight, %d failed attempts, %d partitions\n",
-		s.Elapsed.Truncate(time.Second), s.Handled, s.HandledPerSec, s.InFlight, s.Failed, s.Partitions)
+	parked := ""
+	if s.Parked > 0 {
+		parked = fmt.Sprintf(", %d lanes parked", s.Parked)
+	}
+	_ = e.printf("%7s  %d handled, %.0f/s now, %d in flight, %d failed attempts, %d partitions%s\n",
+		s.Elapsed.Truncate(time.Second), s.Handled, s.HandledPerSec, s.InFlight, s.Failed, s.Partitions, parked)
 }

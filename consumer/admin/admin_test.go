@@ -2,6 +2,8 @@ package admin_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -372,5 +375,47 @@ func TestAClientSaysWhatIsWrong(t *testing.T) {
 	_, err := client(t, other.URL, "").Tenants(t.Context(), consumer.TenantFilter{})
 	if err == nil || !strings.Contains(err.Error(), "admin endpoint") {
 		t.Errorf("a server of another kind: %v", err)
+	}
+}
+
+func TestATokenGoesOverTLS(t *testing.T) {
+	t.Parallel()
+	example := httptest.NewUnstartedServer(nil)
+	example.StartTLS() // for its certificate
+	defer example.Close()
+	server, err := admin.New(admin.Config{
+		Addr: "127.0.0.1:0", Token: "secret", TLS: &tls.Config{Certificates: example.TLS.Certificates, MinVersion: tls.VersionTLS12},
+	}, &fake{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := server.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	defer running.Wait()
+	defer cancel()
+	roots := x509.NewCertPool()
+	roots.AddCert(example.Certificate())
+	trusting, err := admin.NewTLSClient(server.Addr(), "secret", &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trusting.Close()
+	if _, err := trusting.Partitions(ctx); err != nil {
+		t.Errorf("over TLS: %v", err)
+	}
+	for _, at := range []string{"https://" + server.Addr(), "http://" + server.Addr()} {
+		other, err := admin.NewClient(at, "secret")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Partitions(ctx); err == nil {
+			t.Errorf("%s answered a client that does not know its certificate", at)
+		}
+		other.Close()
 	}
 }

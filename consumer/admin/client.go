@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -25,8 +26,16 @@ type Client struct {
 
 // NewClient makes a client of the worker at a URL, or at host:port. Close it
 // after use.
-func NewClient(at, token string) (*Client, error) {
-	if !strings.Contains(at, "://") {
+func NewClient(at, token string) (*Client, error) { return NewTLSClient(at, token, nil) }
+
+// NewTLSClient is NewClient with a configuration for HTTPS, which host:port
+// means then. Nil: plain HTTP, and the system's certificates for https URLs.
+func NewTLSClient(at, token string, cfg *tls.Config) (*Client, error) {
+	switch {
+	case strings.Contains(at, "://"):
+	case cfg != nil:
+		at = "https://" + at
+	default:
 		at = "http://" + at
 	}
 	base, err := url.Parse(at)
@@ -37,6 +46,7 @@ func NewClient(at, token string) (*Client, error) {
 		return nil, fmt.Errorf("worker %q: want http://host:port", at)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = cfg
 	return &Client{base: base, token: token, http: &http.Client{Timeout: actTimeout + readTimeout, Transport: transport}}, nil
 }
 

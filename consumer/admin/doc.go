@@ -32,8 +32,9 @@
 //
 // # What it does not
 //
-// It knows one worker: who runs several asks each. It has no TLS and no users:
-// the token is one secret, to be carried over networks that are trusted with it.
+// It knows one worker: who runs several asks each. It has no users:
+// the token is one secret. Without Config.TLS it is for networks that are trusted
+// with it.
 //
 // # What may be changed inside
 //

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -22,6 +23,8 @@ type Config struct {
 	// Token, if set, must come with every request as
 	// "Authorization: Bearer TOKEN", and allows Addr to be other than loopback.
 	Token string
+	// TLS, if not nil, has it serve HTTPS. It needs a certificate.
+	TLS *tls.Config
 	// Metrics, if not nil, are served at /metrics.
 	Metrics prometheus.Gatherer
 	// Logger takes each act and each refusal. Nil: none.
@@ -78,6 +81,9 @@ func New(cfg Config, w Worker) (*Server, error) {
 	// "localhost" may resolve to anything.
 	if at, ok := listener.Addr().(*net.TCPAddr); cfg.Token == "" && (!ok || !at.IP.IsLoopback()) {
 		return nil, errors.Join(fmt.Errorf("admin.Config: Addr %s is %s: %w", cfg.Addr, listener.Addr(), ErrNotLoopback), listener.Close())
+	}
+	if cfg.TLS != nil {
+		listener = tls.NewListener(listener, cfg.TLS)
 	}
 	return &Server{listener: listener, server: &http.Server{
 		Handler: Handler(cfg, w), ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/plugin/kotel"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
@@ -83,11 +84,13 @@ func Timeout(d time.Duration) Middleware {
 }
 
 // Tracing gives each handling a span of its own, the child of the one that the
-// producer sent along if the client has kotel's hooks. The span carries the
-// tenant and the attempt.
+// producer sent along: the client's, if it has kotel's hooks, and otherwise, as
+// for records that were read again, what the global propagator finds in the
+// headers. The span carries the tenant and the attempt.
 func Tracing(tracer *kotel.Tracer) Middleware {
 	return func(next consumer.Handler) consumer.Handler {
 		return func(ctx context.Context, r *consumer.Record) error {
+			withParent(r)
 			_, span := tracer.WithProcessSpan(r.Record)
 			defer span.End()
 			span.SetAttributes(attribute.String("tenant", string(r.Tenant)), attribute.Int("attempt", r.Attempt))
@@ -98,5 +101,16 @@ func Tracing(tracer *kotel.Tracer) Middleware {
 			}
 			return err
 		}
+	}
+}
+
+// withParent gives a record that no hook has seen the context of its producer.
+func withParent(r *consumer.Record) {
+	ctx := r.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		r.Context = otel.GetTextMapPropagator().Extract(ctx, kotel.NewRecordCarrier(r.Record))
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/plugin/kotel"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/goleak"
@@ -112,6 +114,28 @@ func TestTracingKeepsTheHandlersDeadline(t *testing.T) {
 	})
 	if err := h(ctx, aRecord(0, 1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the handler's own context to have ended", err)
+	}
+}
+
+// A record that was read again comes by no hook: its producer's span is in its
+// headers.
+func TestTracingFindsTheProducersSpan(t *testing.T) {
+	before := otel.GetTextMapPropagator()
+	otel.SetTextMapPropagator(propagation.TraceContext{})
+	defer otel.SetTextMapPropagator(before)
+	r := aRecord(0, 1)
+	r.Headers = append(r.Headers, kgo.RecordHeader{
+		Key: "traceparent", Value: []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+	})
+	h := middleware.Tracing(kotel.NewTracer(kotel.TracerProvider(noop.NewTracerProvider())))(
+		func(ctx context.Context, _ *consumer.Record) error {
+			if got := trace.SpanContextFromContext(ctx).TraceID().String(); got != "0af7651916cd43dd8448eb211c80319c" {
+				t.Errorf("the handling is of trace %s", got)
+			}
+			return nil
+		})
+	if err := h(t.Context(), r); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -41,6 +41,7 @@ type Stats struct {
 	HandledPerSec float64       `json:"handled_per_s"`
 	InFlight      int64         `json:"in_flight"`
 	Partitions    int           `json:"partitions"`
+	Parked        int           `json:"parked"`             // lanes that wait for an operator
 	Unlogged      uint64        `json:"unlogged,omitempty"` // records without a line, since they are not loadgen's
 	Elapsed       time.Duration `json:"elapsed_ns"`
 }
@@ -155,7 +156,7 @@ func (w *Worker) idle() bool {
 func (w *Worker) stats(handled uint64, in time.Duration) Stats {
 	s := Stats{
 		Handled: w.handled.Load(), Failed: w.failed.Load(), InFlight: w.inFlight.Load(),
-		Partitions: w.runtime.Partitions(), Elapsed: time.Since(w.began),
+		Partitions: w.runtime.Partitions(), Parked: w.runtime.ParkedLanes(), Elapsed: time.Since(w.began),
 		HandledPerSec: float64(handled) / max(in.Seconds(), 1e-3),
 	}
 	if w.log != nil {
