@@ -21,7 +21,7 @@ const (
 	// rereadRate is what a partition may always read again, in bytes a second.
 	rereadRate = 1 << 20
 	// rereadSaved is the most that it may save up.
-	rereadSaved = 16 << 20
+	rereadSaved = 64 << 20
 	// rereadPause is the wait after a failed re-read, and for tokens.
 	rereadPause = 50 * time.Millisecond
 	// planPause is the least time between two looks for nothing at a
