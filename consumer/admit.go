@@ -3,6 +3,7 @@ package consumer
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -57,6 +58,9 @@ func (e *engine) admit(a *admission, topic string, fp *kgo.FetchPartition) {
 			return
 		}
 		records = records[n:]
+		if in.copies {
+			runtime.Gosched() // workers that came back wait for this goroutine's processor
+		}
 	}
 }
 
