@@ -46,6 +46,9 @@ func (l *liveMove) check(ctx context.Context) error {
 	if l.move.Deadline < 0 || l.move.Deadline > 0 && l.move.Deadline < switchMargin/2 {
 		return fmt.Errorf("Deadline is %v, must be at least %v", l.move.Deadline, switchMargin/2)
 	}
+	if err := l.c.abortOverdue(ctx, l.move.Topic); err != nil {
+		return err
+	}
 	topic, err := l.mayMove(l.c.cfg.Table.Table())
 	if err != nil {
 		return err
@@ -166,9 +169,13 @@ func asRefusal(err error) error {
 	case err == nil || errors.Is(err, ErrRefused):
 		return err
 	case errors.Is(err, routing.ErrMoving):
-		return &RefusedError{Reason: err.Error(), Remedy: "see tenantlane move status", Passing: true, Err: err}
+		reason := err.Error()
+		if errors.As(err, &content) {
+			reason = content.Msg // the field is that of a move that is not there
+		}
+		return &RefusedError{Reason: reason, Remedy: "see tenantlane move status", Passing: true, Err: err}
 	case errors.As(err, &content):
-		return &RefusedError{Reason: err.Error(), Err: err}
+		return &RefusedError{Reason: content.Msg, Err: err}
 	}
 	return err
 }

@@ -446,6 +446,26 @@ func (c *LiveCoordinator) Abort(ctx context.Context, topic, id string, by store.
 	return nil
 }
 
+// abortOverdue ends what other coordinators left behind. Producers and workers
+// do the same, if there are any.
+func (c *LiveCoordinator) abortOverdue(ctx context.Context, topic string) error {
+	t, ok := c.cfg.Table.Table().Topic(topic)
+	if !ok {
+		return nil
+	}
+	for _, m := range t.Moves() {
+		if !m.Open() || time.Now().Before(m.Deadline) {
+			continue
+		}
+		by := store.Author{Reason: "move " + m.ID + " was not switched by its deadline"}
+		if _, err := c.lookOrAbort(ctx, topic, m.ID, by, true); err != nil {
+			return fmt.Errorf("ending %s, which is past its deadline: %w", m, err)
+		}
+		c.cfg.Logger.Warn("a move was left behind past its deadline, and is aborted", zap.String("topic", topic), zap.String("move", m.ID))
+	}
+	return nil
+}
+
 // Waiting lists the producers that an open move waits for now. It is
 // routing.ErrMoveNotOpen if the move is not open.
 func (c *LiveCoordinator) Waiting(ctx context.Context, id string) ([]routing.Session, error) {

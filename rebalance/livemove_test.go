@@ -114,6 +114,22 @@ func TestAMoveIsRefusedWithAReasonAndARemedy(t *testing.T) {
 	}
 }
 
+// What a coordinator left behind that was killed is in nobody's way after its
+// deadline.
+func TestAMoveThatWasLeftBehindIsAbortedAfterItsDeadline(t *testing.T) {
+	w := newLiveWorld(t)
+	left := routing.Move{ID: "left", Tenant: "acme", To: []int32{2}, Deadline: time.Now().Add(-time.Second)}
+	if _, err := w.table.Update(t.Context(), store.Author{}, func(p *routing.Table) (*routing.Table, error) {
+		return p.Edit(routing.PrepareMove("orders", left))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.done(w.c.Move(t.Context(), acmeMoves))
+	if _, ok := w.topic().Move("left"); ok {
+		t.Error("the move that was left behind is in the table")
+	}
+}
+
 func TestOrderCanBeGivenUp(t *testing.T) {
 	w := newLiveWorld(t)
 	report, err := w.c.Move(t.Context(), LiveMove{Topic: "loose", Tenant: "acme", To: []int32{3}, AcceptUnordered: true})

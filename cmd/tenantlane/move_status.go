@@ -125,7 +125,11 @@ func (e *env) printMoves(moves []moveStatusJSON, asJSON bool) error {
 	fmt.Fprintln(table, "MOVE\tSTATE\tTOPIC\tUNIT\tFROM\tTO\tFENCE\tWAITS FOR")
 	for _, m := range moves {
 		waits := strings.Join(m.WaitingFor, ", ")
-		if m.State == statePrepared && waits == "" {
+		switch deadline, err := time.Parse(time.RFC3339Nano, m.Deadline); {
+		case m.State != statePrepared:
+		case err == nil && time.Now().After(deadline):
+			waits = "nobody: its deadline is over, and any producer, worker or next move aborts it"
+		case waits == "":
 			waits = "its coordinator, until " + m.Deadline
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Move, m.State, m.Topic, m.what(),
