@@ -14,8 +14,9 @@ type Home struct {
 	// Partition that it left, and the offset of the confirmed fence there.
 	Partition int32
 	Fence     int64
-	// Rekeyed says that the move changed what shares a lane, so that a lane's
-	// name says nothing about the other side.
+	// Rekeyed says that other records shared a lane there than share the
+	// record's, by this move or a later one, so that the lane's name says
+	// nothing about that home.
 	Rekeyed bool
 }
 
@@ -45,21 +46,34 @@ func Earlier(t *routing.Topic, r Placed, dst []Home) []Home {
 		if m.Epoch > r.Epoch {
 			break // they ascend by epoch
 		}
-		dst = appendHomes(dst, m, r.Slot)
+		dst = appendHomes(dst, m, r)
 	}
 	return dst
 }
 
 // appendHomes lists a tenant's old home with all its partitions, and of a slots'
 // move only the partition that the record's slot left.
-func appendHomes(dst []Home, m *routing.Move, slot int32) []Home {
-	i, ofSlot := slices.BinarySearchFunc(m.Slots, slot, func(s routing.SlotMove, slot int32) int { return cmp.Compare(s.Slot, slot) })
+func appendHomes(dst []Home, m *routing.Move, r Placed) []Home {
+	i, ofSlot := slices.BinarySearchFunc(m.Slots, r.Slot, func(s routing.SlotMove, slot int32) int { return cmp.Compare(s.Slot, slot) })
 	for _, f := range m.Fences {
 		if !ofSlot || f.Partition == m.Slots[i].From {
-			dst = append(dst, Home{m.ID, f.Partition, f.Offset, m.Rekeyed()})
+			dst = append(dst, Home{m.ID, f.Partition, f.Offset, m.FromSpread != spread(r.Kind)})
 		}
 	}
 	return dst
+}
+
+// spread is how a record's placement shared out the records of its tenant,
+// which decides what shares its lane.
+func spread(k routing.Kind) routing.Spread {
+	switch k {
+	case routing.KindSpreadKey:
+		return routing.SpreadKey
+	case routing.KindSpreadRandom:
+		return routing.SpreadRandom
+	case routing.KindSlot, routing.KindTenant:
+	}
+	return routing.SpreadNone
 }
 
 // Done tells by the group's commit in the home whether the lane has nothing
