@@ -168,11 +168,11 @@ func (c *Coordination) Refuse() {
 		c.stop(Refused)
 		return
 	}
-	c.look = true
+	c.Unconfirmed()
 }
 
 // Unconfirmed notes that nobody knows whether the commit took place.
-func (c *Coordination) Unconfirmed() { c.look = true }
+func (c *Coordination) Unconfirmed() { c.look = c.phase != stopped }
 
 // Committed notes that the Switch or the Abort took place.
 func (c *Coordination) Committed() {
