@@ -53,6 +53,62 @@ func TestRecordsAreWrittenAsTheyWere(t *testing.T) {
 	}
 }
 
+// goldenMovesFile has moves, a session that registered anew, and a lease that
+// acknowledges.
+const goldenMovesFile = "testdata/moves.v1.txt"
+
+func goldenMoves(t testing.TB) (lines []string) {
+	t.Helper()
+	records, err := routing.NewReplay().Transaction(moved(t), routing.Version{Revision: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := routing.Session{ID: routing.SessionID{1, 2, 15: 255}, Registration: 2, At: deadline()}
+	records = append(records, session.Record(), session.EndRecord())
+	records = append(records, routing.Lease{ID: session.ID, Revision: 8, Renewal: 4, Drained: []string{"a1", "c3"}}.Record())
+	for _, r := range records {
+		lines = append(lines, strconv.Quote(string(r.Key))+"\t"+string(r.Value))
+	}
+	return lines
+}
+
+func TestRecordsOfMovesAreWrittenAsTheyWereAndRead(t *testing.T) {
+	text, err := os.ReadFile(goldenMovesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(text), strings.Join(goldenMoves(t), "\n")+"\n"); diff != "" {
+		t.Error(diff)
+	}
+	r := routing.NewReplay()
+	for line := range strings.Lines(string(text)) {
+		quoted, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		key, notQuoted := strconv.Unquote(quoted)
+		if notQuoted != nil {
+			t.Fatal(notQuoted)
+		}
+		if strings.Contains(key, "/") {
+			r.Apply(routing.Record{Key: []byte(key), Value: orNil(value)})
+		} else if key == "version" {
+			r.Apply(routing.Record{Key: []byte(key), Value: []byte(value)})
+		}
+	}
+	table, err := r.Fold()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(moved(t).Spec().Topics["orders"].Moves, table.Spec().Topics["orders"].Moves); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func orNil(value string) []byte {
+	if value == "" {
+		return nil
+	}
+	return []byte(value)
+}
+
 func TestRecordsOfThenAreRead(t *testing.T) {
 	text, err := os.ReadFile(goldenFile)
 	if err != nil {

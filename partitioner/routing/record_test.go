@@ -278,6 +278,10 @@ func FuzzReplay(f *testing.F) {
 		log = fmt.Appendf(log, "%s\x01%s\x02", rec.Key, rec.Value)
 	}
 	f.Add(log)
+	for _, rec := range transaction(f, moved(f)) {
+		log = fmt.Appendf(log, "%s\x01%s\x02", rec.Key, rec.Value)
+	}
+	f.Add(log)
 	f.Add([]byte("session/00\x01{}\x02version\x01{\"v\":1,\"digest\":\"0\"}\x02"))
 	f.Fuzz(func(t *testing.T, log []byte) {
 		r := routing.NewReplay()
@@ -294,6 +298,13 @@ func FuzzReplay(f *testing.F) {
 		}
 		if _, err := routing.NewTable(table.Spec()); err != nil {
 			t.Fatalf("a table came out of the log that is none: %v", err)
+		}
+		text, err := table.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := routing.Parse("log", text); err != nil {
+			t.Fatalf("a table came out of the log that cannot be read back: %v in\n%s", err, text)
 		}
 	})
 }

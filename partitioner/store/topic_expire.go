@@ -87,7 +87,9 @@ func eachOpen(table *routing.Table, visit func(topic string, m *routing.Move)) {
 func (t *Topic) abortNow(ctx context.Context) (may bool) {
 	trying, done := context.WithTimeout(ctx, expiryTimeout)
 	defer done()
-	if err := t.Sync(trying); err == nil {
+	reading, enough := context.WithTimeout(trying, writerGrace) // behind a killed coordinator's transaction there is no end
+	defer enough()
+	if err := t.Sync(reading); err == nil {
 		if _, err := abortPast(t.Table(), time.Now()); errors.Is(err, errNoneExpired) {
 			return true // and no writer is shut out for nothing
 		}
