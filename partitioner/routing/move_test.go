@@ -53,8 +53,8 @@ func TestAMoveOfATenant(t *testing.T) {
 	if diff := cmp.Diff(want, m); diff != "" {
 		t.Error(diff)
 	}
-	if m := topic.OpenMove([]byte("other"), 63, routing.KindSlot); m != nil {
-		t.Errorf("%s holds another tenant back", m)
+	if other := topic.OpenMove([]byte("other"), 63, routing.KindSlot); other != nil {
+		t.Errorf("%s holds another tenant back", other)
 	}
 	done := edit(t, open, routing.SwitchMove("orders", "m1", []routing.Fence{{Partition: 1, Offset: 4711}}))
 	if p, epoch := home(t, done, "acme"); p != 5 || epoch != 2 {

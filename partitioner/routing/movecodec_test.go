@@ -50,8 +50,8 @@ func TestMovesAreWrittenAndReadBack(t *testing.T) {
 	if diff := cmp.Diff(table.Spec(), back.Spec(), cmpopts.EquateEmpty()); diff != "" {
 		t.Error("from YAML: ", diff)
 	}
-	if again, err := back.YAML(); err != nil || !bytes.Equal(text, again) {
-		t.Errorf("the canonical text is not stable (%v):\n%s", err, again)
+	if again, failed := back.YAML(); failed != nil || !bytes.Equal(text, again) {
+		t.Errorf("the canonical text is not stable (%v):\n%s", failed, again)
 	}
 	if back, err = replayed(transaction(t, table)...).Fold(); err != nil {
 		t.Fatal(err)

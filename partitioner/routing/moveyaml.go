@@ -175,8 +175,8 @@ func readFences(into *[]Fence) func(*yaml.Node) error {
 			}
 			f := Fence{Partition: int32(partition)}
 			err = readWith(&f.Offset, func(s string) (int64, error) {
-				offset, err := strconv.ParseInt(s, 10, 64)
-				if err != nil {
+				offset, malformed := strconv.ParseInt(s, 10, 64)
+				if malformed != nil {
 					return 0, fmt.Errorf("%q is not an offset", s)
 				}
 				return offset, nil

@@ -296,14 +296,14 @@ func FuzzReplay(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := routing.NewTable(table.Spec()); err != nil {
+		if _, err = routing.NewTable(table.Spec()); err != nil {
 			t.Fatalf("a table came out of the log that is none: %v", err)
 		}
 		text, err := table.YAML()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := routing.Parse("log", text); err != nil {
+		if _, err = routing.Parse("log", text); err != nil {
 			t.Fatalf("a table came out of the log that cannot be read back: %v in\n%s", err, text)
 		}
 	})

@@ -89,9 +89,9 @@ type Replay struct {
 	badEnd   error // why the latest version record cannot be read
 	open     map[string]change
 	settled  map[string]change
-	entries  map[uint64]uint64       // digest of each live entry, by its key's hash
-	digest   uint64                  // their sum, up to the latest record
-	atEnd    uint64                  // their sum at the latest version
+	entries  map[uint64]uint64 // digest of each live entry, by its key's hash
+	digest   uint64            // their sum, up to the latest record
+	atEnd    uint64            // their sum at the latest version
 	sessions map[SessionID]*registered
 	applied  uint64 // records
 }
