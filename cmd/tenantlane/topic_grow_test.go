@@ -1,8 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tenantlane/tenantlane/internal/deliver"
 )
 
 func TestTopicGrowAddsPartitionsAndTellsTheTable(t *testing.T) {
@@ -66,4 +71,40 @@ func TestTopicGrowRefuses(t *testing.T) {
 		runArgs(t, strings.Fields(c.args)...).wantError(t, exitUsage, c.want)
 	}
 	runArgs(t, "topic", "grow", "--partitions", "16", "--table", path, "--brokers", closedPort(t)).wantError(t, exitKafka, "refused")
+}
+
+// A group that began at the end of the topic reads new partitions from when it
+// began, not from their ends.
+func TestAGroupThatBeganAtTheEndLosesNothingOfNewPartitions(t *testing.T) {
+	brokers := startBroker(t)
+	manual := connect(t, brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	produce := func(partitions ...int32) {
+		for _, p := range partitions {
+			if err := manual.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Partition: p, Key: []byte("acme"), Value: []byte("x")}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	worker := func() uint64 {
+		got := runArgs(t, "worker", "--topic", "orders", "--group", "g", "--discard", "--start", "latest", "--brokers", brokers,
+			"--until-idle", "300ms", "--format", "json", "--log-level", "error")
+		got.wantDone(t)
+		lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
+		var last deliver.Stats
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
+			t.Fatalf("%q: %v", got.stdout, err)
+		}
+		return last.Handled
+	}
+	produce(0, 1, 2)
+	if handled := worker(); handled != 0 {
+		t.Fatalf("a group that begins at the end handled %d records of before", handled)
+	}
+	path := tempFile(t, "routing.yaml", "version: 1\nrevision: 1\ntopics:\n  orders: {partitions: 8, slots: 64}\n")
+	runArgs(t, "topic", "grow", "--partitions", "12", "--table", path, "--brokers", brokers).wantDone(t)
+	manual = connect(t, brokers, kgo.RecordPartitioner(kgo.ManualPartitioner())) // knows the new ones
+	produce(8, 9, 10, 11, 11, 0) // while nobody of the group is there
+	if handled := worker(); handled != 6 {
+		t.Errorf("%d records handled, want all 6", handled)
+	}
 }
