@@ -2,7 +2,9 @@ package consumer
 
 import (
 	"fmt"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -14,6 +16,7 @@ type collector struct {
 	rt *Runtime
 
 	handled, committedLag, end, runnableLag, distance  *prometheus.Desc // topic, partition
+	tenantDepth, tenantRate                            *prometheus.Desc // tenant, state
 	handler, queue                                     *prometheus.Desc // tier
 	lanes, tenants, runnable, records, bytes, inFlight *prometheus.Desc
 	workers, stuck, assigned, parked, pollAge          *prometheus.Desc
@@ -30,6 +33,8 @@ func newCollector(rt *Runtime) *collector {
 		end:          desc("high_watermark", "End of the partition as of the last fetch.", "topic", "partition"),
 		runnableLag:  desc("runnable_lag", "High watermark minus the first unfinished offset that is neither parked nor paused.", "topic", "partition"),
 		distance:     desc("overflow_distance", "Offsets that the cursor is ahead of the furthest lane that it has to read again for and that can run.", "topic", "partition"),
+		tenantDepth:  desc("tenant_depth", "Records in memory of the tenants that want a look first.", "tenant", "state"),
+		tenantRate:   desc("tenant_rate", "Records a second that they finished lately.", "tenant", "state"),
 		handler:      desc("handler_seconds", "Handler time of a record.", "tier"),
 		queue:        desc("queue_seconds", "Wait of the first record of each grant.", "tier"),
 		lanes:        desc("lanes", "Lanes with unfinished records."),
@@ -50,7 +55,7 @@ func newCollector(rt *Runtime) *collector {
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.handled, c.committedLag, c.end, c.runnableLag, c.distance, c.handler, c.queue, c.lanes, c.tenants, c.runnable, c.records, c.bytes,
-		c.inFlight, c.workers, c.stuck, c.assigned, c.parked, c.pollAge,
+		c.tenantDepth, c.tenantRate, c.inFlight, c.workers, c.stuck, c.assigned, c.parked, c.pollAge,
 	} {
 		ch <- d
 	}
@@ -65,6 +70,12 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(c.pollAge, time.Since(polled).Seconds())
 
 	e := c.rt.engine
+	if most := c.rt.cfg.TenantMetrics; most > 0 {
+		for _, s := range e.choose(TenantFilter{Most: most}) {
+			gauge(c.tenantDepth, float64(s.Depth), tenantLabel(s.Tenant), string(s.State))
+			gauge(c.tenantRate, s.Rate, tenantLabel(s.Tenant), string(s.State))
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	lanes, parked := 0, 0
@@ -95,6 +106,14 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(c.workers, float64(len(e.workers)))
 	gauge(c.stuck, float64(e.stuck))
 	gauge(c.assigned, float64(len(e.parts)))
+}
+
+// tenantLabel is a tenant as a label, which must be text: quoted if it is not.
+func tenantLabel(tenant []byte) string {
+	if utf8.Valid(tenant) {
+		return string(tenant)
+	}
+	return strconv.QuoteToASCII(string(tenant))
 }
 
 // distance is how far the cursor is ahead of what has to be read again.

@@ -149,6 +149,10 @@ type Config struct {
 	Logger *zap.Logger
 	// Registerer takes the metrics. Nil: none are exported.
 	Registerer prometheus.Registerer
+	// TenantMetrics is of how many tenants at most depth and rate are exported,
+	// at most 100: those that want a look first, then the deepest. Default
+	// none, since each is a series, also when others take their place.
+	TenantMetrics int
 
 	batched bool // the handler is a BatchHandler
 }
@@ -244,6 +248,8 @@ const (
 	defaultBatchSize        = 64
 	defaultStallAfter       = time.Minute
 
+	maxTenantMetrics = 100
+
 	// DeadLetterSuffix is what the default DeadLetterTopic appends.
 	DeadLetterSuffix = ".tl-dlq"
 )
@@ -309,6 +315,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("consumer.Config: Concurrency %d is below 1", c.Concurrency)
 	case c.SpreadWhales && c.Table == nil:
 		return errors.New("consumer.Config: SpreadWhales needs Table")
+	case c.TenantMetrics < 0 || c.TenantMetrics > maxTenantMetrics:
+		return fmt.Errorf("consumer.Config: TenantMetrics %d is not in [0, %d]", c.TenantMetrics, maxTenantMetrics)
 	case c.MaxRecords < 1:
 		return fmt.Errorf("consumer.Config: MaxRecords %d is below 1", c.MaxRecords)
 	case c.MaxBytes < 1:

@@ -200,6 +200,7 @@ func TestUsageOfKafkaCommands(t *testing.T) {
 		{"worker --topic t --group g --discard --handler-sleep -1s", "--handler-sleep"},
 		{"worker --topic t --group g --exec cat --handler-fail acme", "--handler-fail"},
 		{"worker --topic t --group g --exec cat --spread-whales", "--spread-whales"},
+		{"worker --topic t --group g --exec cat --tenant-metrics 3", "--tenant-metrics"},
 		{"worker --topic t --group g --discard --drain-timeout 0s", "--drain-timeout"},
 		{"worker --topic t --group g --discard --stats-interval 0s", "--stats-interval"},
 		{"worker --topic t --group g --discard --session-timeout 1ms", "--session-timeout"},

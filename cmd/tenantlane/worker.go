@@ -24,6 +24,7 @@ type workerFlags struct {
 	instance     string
 	assignor     bool
 	spread       bool
+	topTenants   int
 	start        string
 	concurrency  int
 
@@ -79,6 +80,7 @@ func (f *workerFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.untilIdle, "until-idle", 0, "end with 0 when nothing came for that long (default: run until stopped)")
 	flags.DurationVar(&f.stats, "stats-interval", 5*time.Second, "time between stats lines")
 	flags.StringVar(&f.listen, "listen", "", "address for /metrics and /-/healthy; without a host it is loopback (default: none)")
+	flags.IntVar(&f.topTenants, "tenant-metrics", 0, "export depth and rate of so many tenants, those that want a look first; at most 100 (default: none)")
 	f.admin.register(flags)
 	flags.DurationVar(&f.commitInterval, "commit-interval", time.Second, "time between commits; what was done since the last one repeats after a crash")
 	flags.DurationVar(&f.drainTimeout, "drain-timeout", 20*time.Second, "how long a stop waits for records in the worker")
@@ -99,6 +101,10 @@ func (f *workerFlags) validate() error {
 		return usagef("--spread-whales: needs a table")
 	case f.spread && f.assignor:
 		return usagef("--spread-whales: with --server-assignor the brokers assign")
+	case f.topTenants < 0 || f.topTenants > 100:
+		return usagef("--tenant-metrics: %d, want 0 to 100", f.topTenants)
+	case f.topTenants > 0 && f.listen == "" && f.admin.address == "":
+		return usagef("--tenant-metrics: needs --listen or --admin")
 	case f.concurrency < 1:
 		return usagef("--concurrency: %d, want at least 1", f.concurrency)
 	case f.untilIdle < 0:

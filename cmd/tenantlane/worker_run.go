@@ -94,7 +94,7 @@ func (f *workerFlags) consumer(ctx context.Context, log *zap.Logger, metrics *pr
 		return cfg, nil, err
 	}
 	cfg = consumer.Config{
-		Group: f.group, Topics: []string{f.topic}, InstanceID: f.instance, ServerAssignor: f.assignor, SpreadWhales: f.spread, Concurrency: f.concurrency, CommitInterval: f.commitInterval,
+		Group: f.group, Topics: []string{f.topic}, InstanceID: f.instance, ServerAssignor: f.assignor, SpreadWhales: f.spread, TenantMetrics: f.topTenants, Concurrency: f.concurrency, CommitInterval: f.commitInterval,
 		DrainTimeout: f.drainTimeout, RebalanceTimeout: max(time.Minute, 2*f.drainTimeout),
 		KafkaOpts: append(opts, sessionOpts(f.session)...), Logger: log,
 	}

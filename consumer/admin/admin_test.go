@@ -392,8 +392,8 @@ func TestATokenGoesOverTLS(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := server.Run(ctx); err != nil {
-			t.Error(err)
+		if served := server.Run(ctx); served != nil {
+			t.Error(served)
 		}
 	})
 	defer running.Wait()

@@ -90,7 +90,7 @@ func Timeout(d time.Duration) Middleware {
 func Tracing(tracer *kotel.Tracer) Middleware {
 	return func(next consumer.Handler) consumer.Handler {
 		return func(ctx context.Context, r *consumer.Record) error {
-			withParent(r)
+			withParent(r) //nolint:contextcheck // the record's context, not the handling's
 			_, span := tracer.WithProcessSpan(r.Record)
 			defer span.End()
 			span.SetAttributes(attribute.String("tenant", string(r.Tenant)), attribute.Int("attempt", r.Attempt))
