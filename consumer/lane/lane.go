@@ -46,20 +46,22 @@ func (l *lane[R]) at(i int) *Item[R] {
 	return &l.buf[(l.head+i)&(len(l.buf)-1)]
 }
 
-func (l *lane[R]) push(it *Item[R]) {
+func (l *lane[R]) push(it *Item[R], spare *rings[R]) {
 	if l.n == len(l.buf) {
-		l.grow()
+		l.grow(spare)
 	}
 	slot := &l.buf[(l.head+l.n)&(len(l.buf)-1)]
 	slot.Offset, slot.Rec, slot.Bytes, slot.Cost = it.Offset, it.Rec, it.Bytes, it.Cost
 	l.n++
 }
 
-func (l *lane[R]) grow() {
-	buf := make([]Item[R], max(2*len(l.buf), 4))
-	k := copy(buf, l.buf[l.head:])
-	copy(buf[k:], l.buf[:l.head])
+func (l *lane[R]) grow(spare *rings[R]) {
+	old, buf := l.buf, spare.get(max(2*len(l.buf), 4))
+	k := copy(buf, old[l.head:])
+	copy(buf[k:], old[:l.head])
 	l.buf, l.head = buf, 0
+	clear(old)
+	spare.put(old)
 }
 
 // pop drops the first record.
@@ -206,9 +208,6 @@ func (s *Scheduler[R]) spareLane() *lane[R] {
 	return l
 }
 
-// keepRing is the longest ring, in records, that a freed lane takes along.
-const keepRing = 128
-
 // free ends a lane that has nothing unfinished and no grant in hand.
 // Its fields are left as laneOf needs them. refreshTenant and drop must follow
 // for its tenant.
@@ -226,6 +225,7 @@ func (s *Scheduler[R]) free(l *lane[R]) {
 	l.p, l.t, l.loose = nil, nil, nil
 	l.attempts, l.bytes, l.ent.v = 0, 0, 0
 	if len(l.buf) > keepRing {
+		s.rings.put(l.buf)
 		l.buf, l.head = nil, 0
 	}
 	if len(s.spare) < keep {

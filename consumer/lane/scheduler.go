@@ -11,6 +11,7 @@ type Scheduler[R any] struct {
 	core    core
 	seed    maphash.Seed
 	spare   []*lane[R]
+	rings   rings[R]
 	parts   []*Partition[R] // assigned
 	ghosts  []*lane[R]      // revoked, with a grant in hand
 	passes  uint64
@@ -69,7 +70,7 @@ func (s *Scheduler[R]) full(l *lane[R]) bool {
 
 // add puts a record at the end of a lane that may have it.
 func (s *Scheduler[R]) add(l *lane[R], id TierID, it *Item[R]) {
-	l.push(it)
+	l.push(it, &s.rings)
 	s.account(l, 1, int64(it.Bytes))
 	if tr := s.core.tiers[id]; tr != l.t.tier {
 		s.core.retier(l.t, tr)
