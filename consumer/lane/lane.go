@@ -56,7 +56,7 @@ func (l *lane[R]) push(it *Item[R], spare *rings[R]) {
 }
 
 func (l *lane[R]) grow(spare *rings[R]) {
-	old, buf := l.buf, spare.get(max(2*len(l.buf), 4))
+	old, buf := l.buf, spare.get(grown(len(l.buf)))
 	k := copy(buf, old[l.head:])
 	copy(buf[k:], old[:l.head])
 	l.buf, l.head = buf, 0

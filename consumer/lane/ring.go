@@ -20,6 +20,15 @@ type rings[R any] struct {
 	room int                    // records in all of them
 }
 
+// grown is how long a ring of n records is next: short ones grow fast, since
+// what fills them comes in one fetch.
+func grown(n int) int {
+	if n < 1024 {
+		return max(4*n, 4)
+	}
+	return 2 * n
+}
+
 // get returns an empty ring for n records, a power of two.
 func (r *rings[R]) get(n int) []Item[R] {
 	if class := bits.Len(uint(n)) - 1; class < ringSizes {
