@@ -49,7 +49,10 @@ func (s speed) rate(at time.Duration) float64 {
 		return 0
 	}
 	s.turn(at)
-	part := float64(at%speedWindow) / float64(speedWindow)
-	n := float64(s.last)*(1-part) + float64(s.now)
+	n := float64(s.now)
+	if end := time.Duration(s.window) * speedWindow; s.last > 0 {
+		begin := max(s.since, end-speedWindow) // of what last counts
+		n += float64(s.last) * (end - max(begin, at-speedWindow)).Seconds() / (end - begin).Seconds()
+	}
 	return n / min(max(at-s.since, time.Second), speedWindow).Seconds()
 }
