@@ -17,6 +17,7 @@ FUZZTIME ?= 10s
 SOAK_ROUNDS ?= 10
 SOAK_CHECKS ?= 20000
 SOAK_STEPS ?= 10000000
+SOAK_STATES ?= 20000000
 
 PACKAGES = $(shell $(GO) list ./... | grep -v /integration)
 
@@ -60,10 +61,11 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 	GO=$(GO) FUZZTIME=$(FUZZTIME) scripts/fuzz
 
 .PHONY: soak
-soak: ## search for hours: SOAK_CHECKS property checks each, SOAK_STEPS of lanes, SOAK_ROUNDS of the integration suite
+soak: ## search for hours: SOAK_CHECKS property checks each, SOAK_STEPS of lanes, SOAK_STATES of moves, SOAK_ROUNDS of the integration suite
 	$(GO) test -race -timeout 0 \
 		$$($(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | awk '/pgregory.net\/rapid/ {print $$1}') -args -rapid.checks=$(SOAK_CHECKS)
 	$(GO) test -run 'TestWorld$$' -timeout 0 ./consumer/lane -args -world.steps=$(SOAK_STEPS)
+	$(GO) test -v -run 'TestExplore$$|TestHistories$$' -timeout 0 ./rebalance/move -args -explore.deep -explore.most=$(SOAK_STATES) -histories=200000
 	$(MAKE) fuzz FUZZTIME=10m
 	cd integration && TENANTLANE_SOAK=1 $(GO) test $(RACE) -timeout 0 -count=$(SOAK_ROUNDS)
 

@@ -273,9 +273,9 @@ func (m *model) forgetSteps(w *world) {
 			n.logs[mv.from].start = mv.x + 1
 			m.fault(stTruncate, mv.who, 0, &n)
 		}
-		real, _ := m.viewOf(w, w.entries).topic.Move(moveID(mv.who))
+		held, _ := m.viewOf(w, w.entries).topic.Move(moveID(mv.who))
 		start := func(partition int32) (int64, bool) { return int64(w.logs[partition].start), true }
-		if m.rules.forgettable(real, start) {
+		if m.rules.forgettable(held, start) {
 			n := *w
 			n.appendEntry(entry{kind: ofTable, who: mv.who, forget: true, to: routing.MoveSwitched, status: m.committed()})
 			m.fault(stForget, mv.who, 0, &n)

@@ -9,6 +9,7 @@ import (
 // TestEachRuleIsNeeded takes away one rule after the other. Each must break the
 // invariant that it is there for, in a scope where the protocol as it is holds.
 func TestEachRuleIsNeeded(t *testing.T) {
+	t.Parallel()
 	oneMove := scope{producers: 1, records: 2, inFlight: 2, partitions: 2, started: 1, plan: []int8{1}, faults: faults{move: 1}}
 	with := func(s scope, change func(*scope)) scope {
 		change(&s)
@@ -54,16 +55,22 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"new records before what is sent again", "I2", expiring, rules{newFirst: true}},
 		{"no barrier after a failure", "I1", with(oneMove, func(s *scope) { s.faults.fail, s.workersLast = 1, true }), rules{noBarrier: true}},
 		{"switched without deciding anew", "I2", aborted, rules{switchBlindly: true}},
-		{"move forgotten by its log's start alone", "I1", with(zombie, func(s *scope) { s.truncate, s.faults.truncate = 1, 1 }),
+		{
+			"move forgotten by its log's start alone", "I1", with(zombie, func(s *scope) { s.truncate, s.faults.truncate = 1, 1 }),
 			rules{forgettable: func(mv *routing.Move, start func(int32) (int64, bool)) bool {
 				waitedForAll := *mv
 				waitedForAll.Over = nil
 				return Forgettable(&waitedForAll, start)
-			}}},
-		{"move forgotten before its log's start passes", "I2", with(crashing, func(s *scope) { s.truncate = 1 }),
-			rules{forgettable: func(mv *routing.Move, _ func(int32) (int64, bool)) bool { return !mv.Open() && len(mv.Over) == 0 }}},
-		{"new owner without holds", "I2", with(zombie, func(s *scope) { s.fromLatest = true }),
-			rules{assign: func(_ *routing.Topic, p int32) Partition { return Partition{index: p} }}},
+			}},
+		},
+		{
+			"move forgotten before its log's start passes", "I2", with(crashing, func(s *scope) { s.truncate = 1 }),
+			rules{forgettable: func(mv *routing.Move, _ func(int32) (int64, bool)) bool { return !mv.Open() && len(mv.Over) == 0 }},
+		},
+		{
+			"new owner without holds", "I2", with(zombie, func(s *scope) { s.fromLatest = true }),
+			rules{assign: func(_ *routing.Topic, p int32) Partition { return Partition{index: p} }},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
