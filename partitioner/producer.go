@@ -28,15 +28,15 @@ import (
 // All methods are safe for concurrent use. Records that the client gets in
 // another way, by client.Produce, are not stamped, counted or held back.
 type Producer struct {
-	client  *kgo.Client
-	own     *Partitioner
-	src     store.Source
-	cfg     ProducerConfig
-	topic   string // of records without one
+	client *kgo.Client
+	own    *Partitioner
+	src    store.Source
+	cfg    ProducerConfig
+	topic  string // of records without one
 	// deliveryTimeout is the client's, 0 for none: nobody waits longer for the
 	// decision about a late record.
 	deliveryTimeout time.Duration
-	metrics *producerMetrics
+	metrics         *producerMetrics
 
 	promise func(*kgo.Record, error) // answered, made once
 
