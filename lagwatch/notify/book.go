@@ -10,6 +10,9 @@ import (
 type Entry struct {
 	Alert  Alert     `json:"alert"`
 	SentAt time.Time `json:"sent_at"`
+	// Account is a fingerprint of the key under which it was opened, of targets
+	// that know alerts by it; empty for others.
+	Account string `json:"account,omitempty"`
 }
 
 // book is what one target was told: open alerts by dedup key.
@@ -44,10 +47,10 @@ func (b book) due(now time.Time, firing map[string]Alert, renotify time.Duration
 }
 
 // told records a delivery.
-func (b book) told(now time.Time, alerts []Alert) {
+func (b book) told(now time.Time, account string, alerts []Alert) {
 	for _, a := range alerts {
 		if a.ResolvedAt.IsZero() {
-			b[a.Key()] = Entry{a, now}
+			b[a.Key()] = Entry{a, now, account}
 		} else {
 			delete(b, a.Key())
 		}

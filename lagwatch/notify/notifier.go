@@ -92,6 +92,14 @@ func New(cfg Config, state State) (*Notifier, error) {
 		if told == nil {
 			told = book{}
 		}
+		maps.DeleteFunc(told, func(_ string, e Entry) bool {
+			other := e.Account != account(t)
+			if other {
+				cfg.Logger.Warn("an alert was opened under another key: it is told anew, and has to be closed there by hand",
+					zap.String("target", t.Name()), zap.String("alert", e.Alert.Name), zap.String("group", e.Alert.Group))
+			}
+			return other
+		})
 		idle := make(chan struct{})
 		close(idle)
 		m.failing(t.Name(), false)

@@ -3,6 +3,8 @@ package notify
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,6 +60,13 @@ func (*PagerDuty) Name() string { return "pagerduty" }
 
 // Renotify is after how long an open alert is triggered again.
 func (p *PagerDuty) Renotify() time.Duration { return p.cfg.Renotify }
+
+// Account is a fingerprint of the routing key: alerts that another key opened
+// are unknown under this one.
+func (p *PagerDuty) Account() string {
+	h := sha256.Sum256([]byte("pagerduty\x00" + p.cfg.RoutingKey.Reveal()))
+	return hex.EncodeToString(h[:4])
+}
 
 // Silences is true: PagerDuty has maintenance windows of its own.
 func (*PagerDuty) Silences() bool { return true }

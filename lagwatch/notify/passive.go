@@ -8,12 +8,12 @@ func (s *sender) assume(now time.Time, firing map[string]Alert) {
 	due := s.told.due(now, firing, 0)
 	for _, a := range due {
 		if !a.ResolvedAt.IsZero() {
-			s.ended[a.Key()] = Entry{a, now}
+			s.ended[a.Key()] = Entry{a, now, account(s.target)}
 		} else {
 			delete(s.ended, a.Key())
 		}
 	}
-	s.told.told(now, due)
+	s.told.told(now, account(s.target), due)
 }
 
 // Known says what the replica before told a target of an alert that began, or

@@ -51,6 +51,18 @@ func Watchdog(t Target) bool {
 	return ok && w.Watchdog()
 }
 
+// accounted is a Target that knows alerts by the key they were opened under.
+type accounted interface {
+	Account() string
+}
+
+func account(t Target) string {
+	if a, ok := t.(accounted); ok {
+		return a.Account()
+	}
+	return ""
+}
+
 // silencer is a Target with silences of its own.
 type silencer interface {
 	Silences() bool

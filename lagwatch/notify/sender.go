@@ -188,7 +188,7 @@ func (s *sender) partly(now time.Time, due []Alert, err error) []Alert {
 		return due
 	}
 	s.mu.Lock()
-	s.told.told(now, due[:se.Done])
+	s.told.told(now, account(s.target), due[:se.Done])
 	s.mu.Unlock()
 	s.onTold()
 	return due[se.Done:]
@@ -236,7 +236,7 @@ func (s *sender) rest() {
 
 func (s *sender) succeeded(now time.Time, due []Alert) {
 	s.mu.Lock()
-	s.told.told(now, due)
+	s.told.told(now, account(s.target), due)
 	recovered := s.failing != nil
 	s.failing = nil
 	s.mu.Unlock()
@@ -300,7 +300,7 @@ func (s *sender) fallBack(ctx context.Context, due []Alert) {
 		s.log.Error("fallback does not take alerts either", zap.String("target", s.fallback.Name()), zap.Error(err))
 		return
 	}
-	s.fell.told(time.Now(), fresh)
+	s.fell.told(time.Now(), "", fresh)
 }
 
 func (s *sender) untilRenotify(now time.Time) time.Duration {

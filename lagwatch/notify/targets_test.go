@@ -305,3 +305,55 @@ func TestNoTargetFollowsRedirects(t *testing.T) {
 		}
 	}
 }
+
+// An alert that was opened under another routing key is unknown under the new
+// one: it is triggered there, instead of being resolved one day without ever
+// having been told. The state holds no key.
+func TestPagerDutyKnowsWhichKeyOpenedAnAlert(t *testing.T) {
+	t.Parallel()
+	triggered := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var event struct {
+			RoutingKey  string `json:"routing_key"`
+			EventAction string `json:"event_action"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&event); err != nil {
+			t.Error(err)
+		}
+		triggered <- event.EventAction + " " + event.RoutingKey
+	}))
+	t.Cleanup(server.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	var state notify.State
+	run := func(key notify.Secret) (got []string) {
+		t.Helper()
+		duty, err := notify.NewPagerDuty(notify.PagerDutyConfig{RoutingKey: key, URL: notify.Secret(server.URL), Transport: transport})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, stop := started(t, notify.Config{Targets: []notify.Target{duty}}, state)
+		n.Publish([]notify.Alert{hot("page")})
+		if err := n.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		state = n.State()
+		for len(triggered) > 0 {
+			got = append(got, <-triggered)
+		}
+		return got
+	}
+	if got := run("k1-s3cret"); len(got) != 1 || got[0] != "trigger k1-s3cret" {
+		t.Fatalf("%q", got)
+	}
+	if got := run("k1-s3cret"); len(got) != 0 {
+		t.Fatalf("the same key again: %q", got)
+	}
+	if got := run("k2-s3cret"); len(got) != 1 || got[0] != "trigger k2-s3cret" {
+		t.Fatalf("another key: %q", got)
+	}
+	if data, err := json.Marshal(state); err != nil || strings.Contains(string(data), "s3cret") {
+		t.Fatalf("%s, %v", data, err)
+	}
+}
