@@ -89,7 +89,7 @@ func TestGroupsOfBothProtocolsPageOnce(t *testing.T) {
 
 			p := startPager(t)
 			state := filepath.Join(t.TempDir(), "state")
-			start := func() (stop func()) { return watchGroup(t, b, group, p.target, state) }
+			start := func() (stop func()) { return watchGroup(t, b, group, p.target, state, nil) }
 			stop := start()
 			consumer.client.PauseFetchPartitions(map[string][]int32{topic: {7}})
 			produce("importer", 7, 6000)
@@ -111,15 +111,56 @@ func TestGroupsOfBothProtocolsPageOnce(t *testing.T) {
 	}
 }
 
+// Two replicas watch, and elect by the cluster which one tells: one page, and one
+// end, although the one that told is stopped in between.
+func TestTwoReplicasPageOnce(t *testing.T) {
+	b := realBroker(t)
+	ctx := deadline(t, 2*time.Minute)
+	topic, group := b.topic(t, 4), unique(t, "group")
+	client := b.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(topic))
+	admin := kadm.NewClient(client)
+	late := time.Now().Add(-10 * time.Minute)
+	for range 5000 {
+		client.Produce(ctx, &kgo.Record{Partition: 2, Key: []byte("importer"), Timestamp: late}, nil)
+	}
+	if err := client.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	commit := func(of2 int64) {
+		t.Helper()
+		commits := kadm.Offsets{}
+		for p := range int32(4) {
+			commits.AddOffset(topic, p, map[bool]int64{true: of2}[p == 2], -1)
+		}
+		if err := admin.CommitAllOffsets(ctx, group, commits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit(0)
+	p := startPager(t)
+	election := &lagwatch.Election{Topic: topic, Group: unique(t, "election")}
+	stop := watchGroup(t, b, group, p.target, "", election)
+	stopOther := watchGroup(t, b, group, p.target, "", election)
+	defer stopOther()
+	await(ctx, t, "a page", func() bool { return len(p.pages(lag.AlertHot, "firing")) > 0 })
+	stop()
+	commit(5000)
+	await(ctx, t, "its end", func() bool { return len(p.pages(lag.AlertHot, "resolved")) > 0 })
+	stopOther()
+	if fired, resolved := p.pages(lag.AlertHot, "firing"), p.pages(lag.AlertHot, "resolved"); len(fired) != 1 || len(resolved) != 1 {
+		t.Fatalf("%d pages and %d ends: %+v", len(fired), len(resolved), fired)
+	}
+}
+
 // watchGroup runs a watcher until it is stopped.
-func watchGroup(t *testing.T, b broker, group string, target notify.Target, state string) (stop func()) {
+func watchGroup(t *testing.T, b broker, group string, target notify.Target, state string, election *lagwatch.Election) (stop func()) {
 	t.Helper()
 	rule := lag.Defaults()
 	rule.Interval, rule.For, rule.KeepFiring, rule.DrainOK = 200*time.Millisecond, time.Second, time.Second, 0
 	rule.MinDelay, rule.CriticalRatio, rule.TxnHanging = 500*time.Millisecond, 0, time.Second
 	w, err := lagwatch.New(lagwatch.Config{
 		KafkaOpts: []kgo.Opt{kgo.SeedBrokers(b.addrs...)}, Groups: []string{group}, Rule: &rule,
-		Targets: []notify.Target{target}, StateFile: state, Logger: testLogger(t),
+		Targets: []notify.Target{target}, StateFile: state, Election: election, Logger: testLogger(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +219,7 @@ func TestHangingTransactionIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := startPager(t)
-	stop := watchGroup(t, b, group, p.target, "")
+	stop := watchGroup(t, b, group, p.target, "", nil)
 	defer stop()
 	await(ctx, t, "txn_hanging", func() bool {
 		if err := plain.ProduceSync(ctx, kgo.StringRecord("behind it")).FirstErr(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,10 +75,18 @@ func metricNames(t *testing.T) map[string]bool {
 	t.Helper()
 	c := hotCluster(t)
 	target, got := receiver(t)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	am, err := notify.NewAlertmanager(notify.AlertmanagerConfig{URLs: []notify.Secret{notify.Secret(server.URL)}, Transport: transport})
+	if err != nil {
+		t.Fatal(err)
+	}
 	reg := prometheus.NewPedanticRegistry()
 	file := filepath.Join(t.TempDir(), "state")
 	stop := running(t, c.watcher(func(cfg *lagwatch.Config) {
-		cfg.Rule, cfg.Targets, cfg.Registerer, cfg.StateFile = fast(), []notify.Target{target}, reg, file
+		cfg.Rule, cfg.Targets, cfg.Registerer, cfg.StateFile = fast(), append(am, target), reg, file
 	}))
 	next(t, got, lag.AlertHot)
 	stop()
