@@ -73,3 +73,20 @@ func TestLagwatchClientFollowsNoRedirect(t *testing.T) {
 		t.Errorf("stdout %q", r.stdout)
 	}
 }
+
+// What pages propose is a command of ours with flags that exist.
+func TestCommandsOnPagesParse(t *testing.T) {
+	for _, line := range []string{
+		"lagwatch explain billing orders 7 --state st --brokers a:1 --table t.yaml",
+		"move start importer --topic orders --to 6 --brokers a:1 --table-topic tenantlane.routing",
+		"move start ff00 --hex --topic orders --to 6,7 --spread key --brokers a:1 --table-topic tenantlane.routing",
+		"stale list --topic orders --brokers a:1 --table-topic tenantlane.routing",
+		"plan whales --from-topic orders --brokers a:1 --table t.yaml",
+		"table check --brokers a:1 --table t.yaml",
+		"lanes list --admin http://WORKER:PORT",
+	} {
+		if err := parses(strings.Fields(line)); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
