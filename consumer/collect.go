@@ -20,6 +20,8 @@ type collector struct {
 	handler, queue                                     *prometheus.Desc // tier
 	lanes, tenants, runnable, records, bytes, inFlight *prometheus.Desc
 	workers, stuck, assigned, parked, pollAge          *prometheus.Desc
+	waiting, waited                                    *prometheus.Desc // reason
+	behindTable                                        *prometheus.Desc
 }
 
 func newCollector(rt *Runtime) *collector {
@@ -47,6 +49,9 @@ func newCollector(rt *Runtime) *collector {
 		stuck:        desc("stuck_handlers", "Handlers that ignore their deadline."),
 		assigned:     desc("assigned_partitions", "Partitions owned."),
 		parked:       desc("parked_lanes", "Lanes that wait for an operator."),
+		waiting:      desc("move_waiting_lanes", "Lanes that wait for a move: at a fence, for an earlier home, for the table.", "reason"),
+		waited:       desc("move_wait_seconds", "How long lanes waited for a move, of those that go on.", "reason"),
+		behindTable:  desc("partitions_behind_table", "Partitions that wait until the routing table could be read to its end."),
 		pollAge:      desc("poll_age_seconds", "Time since the poll loop last came round."),
 	}
 }
@@ -56,6 +61,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.handled, c.committedLag, c.end, c.runnableLag, c.distance, c.handler, c.queue, c.lanes, c.tenants, c.runnable, c.records, c.bytes,
 		c.tenantDepth, c.tenantRate, c.inFlight, c.workers, c.stuck, c.assigned, c.parked, c.pollAge,
+		c.waiting, c.waited, c.behindTable,
 	} {
 		ch <- d
 	}
@@ -78,10 +84,13 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	lanes, parked := 0, 0
+	lanes, parked, behind := 0, 0, 0
 	for _, p := range e.parts {
 		lanes += p.lanes.Lanes()
 		parked += e.parkedLanes(p)
+		if p.behindTable {
+			behind++
+		}
 		ch <- prometheus.MustNewConstMetric(c.handled, prometheus.CounterValue, float64(p.handled), p.topic, p.label())
 		if p.end >= 0 {
 			gauge(c.end, float64(p.end), p.topic, p.label())
@@ -96,6 +105,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- t.handler.metric(c.handler, tier)
 		ch <- t.queue.metric(c.queue, tier)
 	}
+	c.collectMoves(ch)
+	gauge(c.behindTable, float64(behind))
 	gauge(c.lanes, float64(lanes))
 	gauge(c.parked, float64(parked))
 	gauge(c.tenants, float64(e.sched.Tenants()))
@@ -126,6 +137,16 @@ func (e *engine) distance(p *partition) int64 {
 		return p.progress.Next() - low.First
 	}
 	return 0
+}
+
+// collectMoves reads what waits for moves. The engine's lock is held.
+func (c *collector) collectMoves(ch chan<- prometheus.Metric) {
+	e := c.rt.engine
+	n := e.waitingLanes()
+	for why := range whys {
+		ch <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(n[why]), whyWord(why))
+		ch <- e.moves.waited[why].metric(c.waited, whyWord(why))
+	}
 }
 
 func (e *engine) parkedLanes(p *partition) int {

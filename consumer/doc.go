@@ -29,19 +29,28 @@
 //   - A tenant that is slow, fails or floods holds its own lane only. No worker
 //     waits for a back-off, and a handler that ignores its deadline gives its
 //     worker slot back (and keeps its lane, so that order holds).
+//   - A tenant or slot that moves (rebalance/move) keeps its order: its records
+//     wait at a fence until the move has ended, and in the new partition until
+//     the group's commits show its lane done in every earlier one. What waits is
+//     not in memory, and delays nobody else. A record behind the fence that ended
+//     its tenant is stale: no handler gets it, it goes to <topic>.tl-quarantine.
+//     All that needs a Table that can be read to its end (store.Topic); such a
+//     worker reads it before it admits anything of a partition.
 //   - The poll loop never waits for a handler, so the group never evicts a
 //     worker for being slow. Records and bytes in the worker are bounded.
 //   - A stop and a hand-over finish within their deadlines, whatever handlers do.
 //
 // # What it does not
 //
-// Exactly once: handlers must bear repeats. Order between tenants. It does not
-// create topics, and does not end stuck handlers' goroutines: nothing in Go can.
+// Exactly once: handlers must bear repeats. Order between tenants. It creates no
+// topics but those for stale records, and does not end stuck handlers'
+// goroutines: nothing in Go can.
 //
 // # What may be changed inside
 //
-// engine.go and what it is made of (admit, worker, settle, clock, drain, reread)
-// know no Kafka client; runtime.go, poll.go, group.go, commit.go and begin.go are
-// all that talk to it. Which record runs next is decided in consumer/lane, what
-// a commit says in consumer/offset.
+// engine.go and what it is made of (admit, worker, settle, clock, drain, reread,
+// moves, fence, fault) know no Kafka client; runtime.go, poll.go, group.go,
+// commit.go, begin.go, tableend.go and evidence.go are all that talk to it.
+// Which record runs next is decided in consumer/lane, what a commit says in
+// consumer/offset, what waits for a move in rebalance/move.
 package consumer

@@ -568,3 +568,32 @@ func TestALaneThatWaitsDoesNotHoldTheCursor(t *testing.T) {
 		}
 	})
 }
+
+func TestOperatorsSeeWhatAMovedLaneWaitsFor(t *testing.T) {
+	inHouse(t, 2, 1, Config{StallAfter: time.Minute}, func(t *testing.T, h *house) {
+		w := h.workers[0]
+		h.place("acme", 0)
+		h.moveTenant("m1", "acme", 1)
+		h.place("other", 1)
+		h.send("acme", 1, 2)
+		w.assign(1)
+		h.prepare("m2", "other", 0)
+		h.fence("m2")
+		h.send("other", 1)
+		w.see()
+		h.settle()
+		moved, fenced := w.statusOf([]byte("acme")), w.statusOf([]byte("other"))
+		if moved.State != StateMoved || moved.Waiting != 1 || moved.Depth != 0 || fenced.State != StateFence {
+			t.Errorf("status %+v and %+v", moved, fenced)
+		}
+		w.stalls()
+		time.Sleep(2 * time.Minute)
+		if found := w.stalls(); len(found) != 1 || found[0].state != gateState(whyEarlier) || string(found[0].tenant) != "acme" {
+			t.Errorf("stalls %+v", found)
+		}
+		p := w.owned(nil)[0]
+		if st := w.progressOf(p); st.Waiting != 2 || st.BehindTable {
+			t.Errorf("progress %+v", st)
+		}
+	})
+}

@@ -17,6 +17,8 @@ type PartitionStatus struct {
 	RunnableLag int64 // End minus the first unfinished offset that can run; 0 if unknown
 	Lanes       int   // with unfinished records
 	Overflowing int   // lanes of these with records to be read again
+	Waiting     int   // lanes that wait for a move
+	BehindTable bool  // nothing is admitted until the routing table could be read to its end
 	Stopped     error // why nothing more is admitted, or nil
 }
 
@@ -39,6 +41,10 @@ func (e *engine) progressOf(p *partition) PartitionStatus {
 	st := PartitionStatus{
 		Topic: p.topic, Partition: p.id, Watermark: unknownOffset, Frontier: unknownOffset, Next: unknownOffset,
 		End: p.end, Committed: p.committed, Lanes: p.lanes.Lanes(), Overflowing: p.lanes.Overflowing(), Stopped: p.stopped,
+		BehindTable: p.behindTable,
+	}
+	for _, lanes := range p.lanes.Waiting() {
+		st.Waiting += lanes
 	}
 	if c, ok := p.commit(e.sched, 1); ok {
 		st.Watermark, st.Frontier, st.Next = c.State.Watermark, c.State.Frontier, p.progress.Next()

@@ -85,6 +85,17 @@ func (e *engine) describe(p *partition, at int64, since, now time.Duration) stal
 
 const stateInHand = "in hand"
 
+// gateState is what a lane waits for that waits for a move.
+func gateState(why uint8) string {
+	switch why {
+	case whyFence:
+		return "waits at a fence for its move to end"
+	case whyEarlier:
+		return "waits for its records in an earlier partition to be committed"
+	}
+	return "waits for the routing table to be read to its end"
+}
+
 // stateOf is what a lane does, in a word.
 func stateOf(l *lane.State[entry]) string {
 	switch {
@@ -96,6 +107,8 @@ func stateOf(l *lane.State[entry]) string {
 		return "waits for its dead letter"
 	case l.BackOff:
 		return "backs off"
+	case l.Gate != nil && l.First >= l.Gate.Offset:
+		return gateState(l.Gate.Why)
 	case l.Records == 0:
 		return "to be read again"
 	case l.Grantable:

@@ -18,6 +18,9 @@ const (
 	StatePaused  TenantState = "paused"  // by an operator
 	StateParked  TenantState = "parked"  // a lane waits for an operator
 	StateFailing TenantState = "failing" // a lane is in back-off
+	StateFence   TenantState = "fence"   // a lane waits at a fence, for its move's end
+	StateMoved   TenantState = "moved"   // a lane waits for its earlier partition to be done
+	StateTable   TenantState = "table"   // a lane waits for the routing table to be read
 	StateLimited TenantState = "limited" // it waits for its rate
 	StateRunning TenantState = "running" // a record is being handled
 	StateWaiting TenantState = "waiting" // it has records, none in hand
@@ -31,10 +34,12 @@ func (s TenantState) rank() int {
 		return 0
 	case StateFailing:
 		return 1
-	case StateLimited:
+	case StateFence, StateMoved, StateTable:
 		return 2
+	case StateLimited:
+		return 3
 	}
-	return 3
+	return 4
 }
 
 // TenantStatus is what a worker knows of one tenant.
@@ -51,6 +56,10 @@ type TenantStatus struct {
 	// Skipped bounds how many records more the worker has passed and will read
 	// again, when lanes are full: the offsets between the first and the last.
 	Skipped int64
+	// Waiting is how many of its lanes wait for a move: at a fence, for an
+	// earlier partition, or for the routing table. They keep nothing in memory
+	// of what waits.
+	Waiting int
 	// Oldest is the timestamp of its oldest record in memory; zero without one.
 	Oldest time.Time
 	// Rate is how many of its records were finished a second, over the last
@@ -149,13 +158,20 @@ func (e *engine) statusOf(name []byte) TenantStatus {
 func (e *engine) status(name []byte, st lane.TenantState) TenantStatus {
 	s := TenantStatus{
 		Tenant: slices.Clone(name), Tier: st.Tier, State: tenantState(st), Depth: st.Records, Bytes: st.Bytes,
-		Lanes: st.Lanes, Rate: st.Rate, InFlight: st.InHand, Mean: st.Mean,
+		Lanes: st.Lanes, Waiting: sum(st.Waiting), Rate: st.Rate, InFlight: st.InHand, Mean: st.Mean,
 	}
 	if note, ok := e.pauses[string(name)]; ok {
 		s.Pause, s.PausedAt = note.Act, note.at
 	}
 	s.ETA = s.eta()
 	return s
+}
+
+func sum(lanes [lane.Whys]int32) (n int) {
+	for _, k := range lanes {
+		n += int(k)
+	}
+	return n
 }
 
 func tenantState(st lane.TenantState) TenantState {
@@ -166,6 +182,12 @@ func tenantState(st lane.TenantState) TenantState {
 		return StateParked
 	case st.BackOff > 0:
 		return StateFailing
+	case st.Waiting[whyFence] > 0:
+		return StateFence
+	case st.Waiting[whyEarlier] > 0:
+		return StateMoved
+	case st.Waiting[whyTable] > 0:
+		return StateTable
 	case st.Limited:
 		return StateLimited
 	case st.InHand > 0:

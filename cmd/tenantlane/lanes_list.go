@@ -27,7 +27,7 @@ func newLanesListCommand(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [TENANT…] --admin URL",
 		Short: "Show what tenants do at a worker, and the records that hold them up",
-		Long: "Shows the tenants that want a look first (paused, parked, failing, limited), then the deepest. Under a tenant\n" +
+		Long: "Shows the tenants that want a look first (paused, parked, failing, held by a move, limited), then the deepest. Under a tenant\n" +
 			"are the records that hold up a lane of it, as topic/partition/offset, with the handler's last error.\n" +
 			"DEPTH and OLDEST are of what the worker has in memory: what it has not fetched is the group's lag.",
 		Example: "  tenantlane lanes list --admin http://127.0.0.1:9400\n" +
@@ -43,7 +43,7 @@ func newLanesListCommand(e *env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.Var(choice(&state, "paused", "parked", "failing", "limited", "running", "waiting"), "state", "only tenants in this state")
+	flags.Var(choice(&state, "paused", "parked", "failing", "fence", "moved", "table", "limited", "running", "waiting"), "state", "only tenants in this state")
 	flags.IntVar(&filter.Most, "limit", 100, "how many tenants of each worker at most")
 	f.register(flags)
 	return cmd

@@ -21,6 +21,7 @@ type Tenant struct {
 	Depth     int        `json:"depth"`
 	Bytes     int64      `json:"bytes"`
 	Lanes     int        `json:"lanes"`
+	Waiting   int        `json:"waiting"`    // lanes that wait for a move
 	Skipped   int64      `json:"skipped"`    // offsets to be read again, at most
 	OldestS   *float64   `json:"oldest_s"`   // age of the oldest record in memory
 	Rate      float64    `json:"rate_per_s"` // finished a second, lately
@@ -58,6 +59,8 @@ type Partition struct {
 	RunnableLag int64  `json:"runnable_lag"`
 	Lanes       int    `json:"lanes"`
 	Overflowing int    `json:"overflowing"`
+	Waiting     int    `json:"waiting"`                // lanes that wait for a move
+	BehindTable bool   `json:"behind_table,omitempty"` // it waits for the routing table
 	Stopped     string `json:"stopped,omitempty"`
 }
 
@@ -115,7 +118,7 @@ func tenantsJSON(all []consumer.TenantStatus) []Tenant {
 
 func tenantJSON(st consumer.TenantStatus) Tenant {
 	t := Tenant{
-		Tier: st.Tier, State: string(st.State), Depth: st.Depth, Bytes: st.Bytes, Lanes: st.Lanes, Skipped: st.Skipped,
+		Tier: st.Tier, State: string(st.State), Depth: st.Depth, Bytes: st.Bytes, Lanes: st.Lanes, Waiting: st.Waiting, Skipped: st.Skipped,
 		Rate: st.Rate, InFlight: st.InFlight, MeanMS: st.Mean.Seconds() * 1e3, PausedBy: st.Pause.Actor, PausedFor: st.Pause.Reason,
 		PausedAt: known(st.PausedAt),
 	}
@@ -145,7 +148,7 @@ func partitionsJSON(all []consumer.PartitionStatus) []Partition {
 	for _, st := range all {
 		p := Partition{
 			Topic: st.Topic, Partition: st.Partition, Watermark: st.Watermark, Frontier: st.Frontier, Next: st.Next,
-			End: st.End, Committed: st.Committed, RunnableLag: st.RunnableLag, Lanes: st.Lanes, Overflowing: st.Overflowing,
+			End: st.End, Committed: st.Committed, RunnableLag: st.RunnableLag, Lanes: st.Lanes, Overflowing: st.Overflowing, Waiting: st.Waiting, BehindTable: st.BehindTable,
 		}
 		if st.Stopped != nil {
 			p.Stopped = st.Stopped.Error()
