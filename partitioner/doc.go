@@ -24,6 +24,8 @@
 //     partition and epoch.
 //   - Records of one tenant from one goroutine are written in their order,
 //     across Pause, a new table and Resume.
+//   - What was acknowledged lies where workers take it as rightly routed, whatever
+//     becomes of leases and clocks meanwhile (topics with producers: wrapped).
 //   - After Pause and Settle no record of the tenant is on its way by an older
 //     table.
 //   - One tenant's flood, or a partition that takes nothing, leaves room for
@@ -38,9 +40,27 @@
 // Partitioner neither stamps nor holds back, so it refuses topics whose table
 // says producers: wrapped, and placements in another topic.
 //
-// With a transactional client a tenant must be paused between transactions: a
-// move of a tenant with an open one waits for its end and, if the application
-// waits for the queue before it ends it, runs into the move's timeout.
+// # Moves
+//
+// With a table in a topic (store.Topic) a Producer takes part in live moves. While
+// the table has a tenant's or a slot's move open, that unit's new records wait in
+// their tenants' queues, as for Pause; nothing but the table opens them, and they
+// leave first and in order. Once nothing of the unit is in flight, and what failed
+// in its old home cannot be written any more, the session's lease says so.
+//
+// An acknowledgement that comes after the lease under which the record was sent is
+// kept until the Producer is registered anew. Where a move passed the Producer over
+// meanwhile and its fence lies before the record, the record is sent again to the
+// new home, with the same session and sequence, before anything newer of its
+// tenant; else the acknowledgement is passed on. Each promise is called once.
+//
+// # Transactions
+//
+// With a transactional client, records of topics with producers: wrapped need
+// BeginTransaction and EndTransaction of the Producer, which serve a
+// kgo.GroupTransactSession as well. A transaction goes by the table of its begin, a
+// move waits for those that began before it, and none begins while a tenant that
+// the Producer knows is held back. One with a late acknowledgement is aborted.
 //
 // # What may change inside
 //
