@@ -157,7 +157,7 @@ func (e *engine) beginMoves(p *partition) {
 // carryMoves keeps what was known of moves when a partition begins anew without
 // the table being read again.
 func (e *engine) carryMoves(p, old *partition) {
-	p.behindTable = old.behindTable
+	p.behindTable, p.moves = old.behindTable, old.moves // with the units held since the assignment
 	if p.behindTable {
 		e.askSync()
 	}

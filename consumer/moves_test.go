@@ -93,7 +93,7 @@ func TestAFenceHoldsItsUnitUntilItsMoveHasEnded(t *testing.T) {
 				h.sendTo(0, "acme", "2", 1, routing.KindTenant)
 				w.poll(100)
 				synctest.Wait()
-				if s := h.seen(); s != "acme:1 other:1 " {
+				if s := h.seen(); s != "acme:1 other:1 " && s != "other:1 acme:1 " { // two lanes run at once
 					t.Fatalf("handled %q", s)
 				}
 				if s := w.waits(); s != "fence:1 " {
