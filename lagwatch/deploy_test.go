@@ -83,10 +83,11 @@ func metricNames(t *testing.T) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
+	am = append(am, target)
 	reg := prometheus.NewPedanticRegistry()
 	file := filepath.Join(t.TempDir(), "state")
 	stop := running(t, c.watcher(func(cfg *lagwatch.Config) {
-		cfg.Rule, cfg.Targets, cfg.Registerer, cfg.StateFile = fast(), append(am, target), reg, file
+		cfg.Rule, cfg.Targets, cfg.Registerer, cfg.StateFile = fast(), am, reg, file
 	}))
 	next(t, got, lag.AlertHot)
 	stop()

@@ -77,7 +77,7 @@ type arrival struct {
 
 // arrivals chooses where to look: in each topic by chance, in proportion to
 // what arrived in its partitions, so that every record is as likely as another.
-func (e *engine) arrivals(now time.Time, looks int) (out []arrival) {
+func (e *engine) arrivals(now time.Time) (out []arrival) {
 	grown := map[string][]arrival{}
 	total := map[string]float64{}
 	all := 0.0
@@ -103,7 +103,7 @@ func (e *engine) arrivals(now time.Time, looks int) (out []arrival) {
 		all += total[topic]
 	}
 	for topic, parts := range grown {
-		n := max(int(float64(looks)*total[topic]/all), 1)
+		n := max(int(inflowLooks*total[topic]/all), 1)
 		for range n {
 			a := pick(parts, total[topic])
 			a.weight = total[topic] / float64(n)
@@ -111,7 +111,7 @@ func (e *engine) arrivals(now time.Time, looks int) (out []arrival) {
 		}
 	}
 	rand.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
-	return out[:min(len(out), 2*looks)] // of very many topics not all each time
+	return out[:min(len(out), 2*inflowLooks)] // of very many topics not all each time
 }
 
 // pick draws a partition in proportion to its growth.
@@ -134,7 +134,7 @@ func (w *Watcher) followInflow(ctx context.Context, s *sampler) {
 		return
 	}
 	w.inflowAt = now
-	looks := w.engine.arrivals(now, inflowLooks)
+	looks := w.engine.arrivals(now)
 	if len(looks) == 0 {
 		return
 	}

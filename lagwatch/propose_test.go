@@ -73,11 +73,11 @@ func TestArrivalsAreLookedAtInProportion(t *testing.T) {
 		}
 	}
 	observe(100, 100, 100)
-	if looks := y.engine.arrivals(y.at, 32); len(looks) != 0 {
+	if looks := y.engine.arrivals(y.at); len(looks) != 0 {
 		t.Fatalf("what was there before is looked at: %+v", looks)
 	}
 	observe(100, 200, 1000)
-	looks := y.engine.arrivals(y.at, 32)
+	looks := y.engine.arrivals(y.at)
 	sum, quiet := 0.0, 0
 	for _, a := range looks {
 		sum += a.weight
@@ -91,7 +91,7 @@ func TestArrivalsAreLookedAtInProportion(t *testing.T) {
 	if len(looks) != 32 || sum < 999 || sum > 1001 || quiet > 16 {
 		t.Fatalf("%d looks that stand for %.0f records, %d of them at a tenth of the arrivals", len(looks), sum, quiet)
 	}
-	if looks := y.engine.arrivals(y.at, 32); len(looks) != 0 {
+	if looks := y.engine.arrivals(y.at); len(looks) != 0 {
 		t.Fatalf("looked at twice: %+v", looks)
 	}
 }

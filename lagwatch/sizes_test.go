@@ -28,7 +28,7 @@ func TestRoundLearnsOwnersLeadersAndSizes(t *testing.T) {
 	t.Cleanup(member.Close)
 	produce := func(n int) {
 		t.Helper()
-		if err := member.ProduceSync(t.Context(), &kgo.Record{Partition: 1, Value: make([]byte, n)}).FirstErr(); err != nil {
+		if err = member.ProduceSync(t.Context(), &kgo.Record{Partition: 1, Value: make([]byte, n)}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -36,7 +36,7 @@ func TestRoundLearnsOwnersLeadersAndSizes(t *testing.T) {
 	if member.PollFetches(t.Context()).NumRecords() == 0 {
 		t.Fatal("nothing read")
 	}
-	if err := member.CommitUncommittedOffsets(t.Context()); err != nil {
+	if err = member.CommitUncommittedOffsets(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	cfg := Config{KafkaOpts: []kgo.Opt{kgo.SeedBrokers(b.Addrs()...)}, Rule: new(lag.Defaults()), SampleTimeout: 6 * time.Second}.withDefaults()
