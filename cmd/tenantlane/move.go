@@ -221,7 +221,7 @@ func (l *liveMoves) prune(ctx context.Context, e *env, topic string) {
 	}
 }
 
-// liveError says how a command ends by a move's error: a refusal and an abort are
+// liveMoveError says how a command ends by a move's error: a refusal and an abort are
 // the answer "no", unless Kafka is what is wrong.
 func liveMoveError(r *rebalance.Report, err error) error {
 	var broker *kerr.Error
