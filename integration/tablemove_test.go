@@ -14,8 +14,8 @@ import (
 	"github.com/tenantlane/tenantlane/partitioner/store"
 )
 
-// movingTable is a wrapped topic with one pinned tenant for each coordinator.
-func movingTable(ctx context.Context, t *testing.T, table *store.Topic) {
+// tableOfMoves is a wrapped topic with one pinned tenant for each coordinator.
+func tableOfMoves(ctx context.Context, t *testing.T, table *store.Topic) {
 	t.Helper()
 	changeTable(ctx, t, table, routing.SetTopic("orders", routing.TopicSpec{Partitions: 8, Wrapped: true}),
 		pinned("tenant-0", 0), pinned("tenant-1", 0))
@@ -31,7 +31,7 @@ func TestTableOfTwoCoordinators(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b broker) {
 		ctx, cfg := deadline(t, 2*time.Minute), b.tableConfig(t)
 		producer := openTable(ctx, t, cfg)
-		movingTable(ctx, t, producer)
+		tableOfMoves(ctx, t, producer)
 		session, err := producer.Register(ctx, store.SessionConfig{Client: t.Name(), Drained: func() (ids []string) {
 			topic, _ := producer.Table().Topic("orders")
 			for _, m := range topic.Moves() {
@@ -114,7 +114,7 @@ func TestTableMoveWhoseCoordinatorIsKilled(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b broker) {
 		ctx, cfg := deadline(t, time.Minute), b.tableConfig(t)
 		follower := openTable(ctx, t, cfg)
-		movingTable(ctx, t, follower)
+		tableOfMoves(ctx, t, follower)
 		changeTable(ctx, t, follower, prepared("m1", "tenant-0", 5, 100*time.Millisecond))
 		dead := b.client(t, kgo.TransactionalID(cfg.Prefix+"routing"), kgo.TransactionTimeout(5*time.Second))
 		if err := dead.BeginTransaction(); err != nil {
