@@ -27,7 +27,7 @@ type rules struct {
 	captureEarly, lastStable, fenceUnread, fenceCounts, oldTable bool
 	forward, handOver, namesIgnored, neverRefresh, timer         bool
 	lapseUnnoticed, judgeUnregistered, switchBlindly             bool
-	fencePassed, lastMoveKept, newFirst, noBarrier               bool
+	fencePassed, lastMoveKept, newFirst, noBarrier, counterOnly  bool
 
 	inTime      func(sent, now uint8, leased bool) bool
 	late        func(*routing.Topic, Placed) LateVerdict

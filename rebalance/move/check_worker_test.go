@@ -214,7 +214,8 @@ func (m *model) headStep(w *world, partition int8) {
 	}
 	end, quiet := m.readable(w)
 	worker := p.owner - 1
-	toEnd := quiet && w.views[worker] >= end || m.rules.neverRefresh
+	toEnd := quiet && w.views[worker] >= end || m.rules.neverRefresh ||
+		m.rules.counterOnly && uint64(log.at[p.head].epoch) <= m.viewFor(w, partition).Epoch()
 	var room [maxMoves]Home
 	verdict, homes := p.holds.Judge(m.viewFor(w, partition), w.placed(partition, p.head), toEnd, room[:0])
 	switch verdict {

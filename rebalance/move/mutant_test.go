@@ -41,6 +41,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 
 		{"no earlier homes", "I2", oneMove, rules{homes: func([]Home) []Home { return nil }}},
 		{"table not refreshed for a higher epoch", "I2", oneMove, rules{neverRefresh: true}},
+		{"table refreshed only above the topic's counter", "I2", oneMove, rules{counterOnly: true}},
 		{"frontier without names", "I2", with(crashing, func(s *scope) { s.lookAhead = true }), rules{namesIgnored: true}},
 		{"gate opened by a timer", "I1", oneMove, rules{timer: true}},
 		{"new registration saves what was sent under the old one", "I1", expiring, rules{inTime: func(_, _ uint8, leased bool) bool { return leased }}},
