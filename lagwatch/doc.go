@@ -13,6 +13,12 @@
 //
 //	metadata ∥ list groups │ describe groups ∥ commits │ starts ∥ ends ∥ stable
 //
+// Beside the rounds: once a minute the logs' sizes and a few of the records that
+// arrive (inflow: top tenants, plans); once an hour a sweep of the table's topics
+// (sweep, stale: findings, which stay until a sweep that sees the topic no longer
+// finds them). What people say comes in by the journal: silences and markers.
+// What moves in the table explains why records wait, for a while.
+//
 // Guarantees:
 //
 //   - The inventory is sticky. What an answer leaves out, whatever its error
@@ -25,7 +31,11 @@
 //     the same round, commits first.
 //   - The decision is made by lagwatch/lag from the snapshot alone; the
 //     watcher adds tenants and words.
-//   - It reads; it never joins a group, commits, or changes the cluster.
+//   - It reads; it never joins a group that it watches, commits for one, or
+//     changes the cluster. Replicas have a group of their own, whose commit
+//     carries what was told.
+//   - What is muted fires and is shown all the same; nobody without the API's
+//     token changes anything.
 //
 // It does not promise to see what a permission hides from the beginning, and
 // it samples: a lag that comes and goes within an interval is not seen.
