@@ -159,7 +159,7 @@ func (c ProducerConfig) validate(client *kgo.Client) error {
 		return fmt.Errorf("OnFull is %d, must be WaitOnFull or RefuseOnFull", c.OnFull)
 	}
 	if t, ok := c.Transactions.(interface{ Client() *kgo.Client }); ok && t.Client() != client {
-		return errors.New("Transactions is a session of another client") //nolint:staticcheck // names a field
+		return errors.New("Transactions is a session of another client")
 	}
 	records, bytes := clientBounds(client)
 	if int64(c.MaxRecords) > records {

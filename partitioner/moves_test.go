@@ -82,7 +82,7 @@ func TestAMoveOfSlotsHoldsWhatIsRoutedByThem(t *testing.T) {
 	p := producing(t, c, src, ProducerConfig{})
 	in := src.slotOf("pinned")
 	var moved, beside []string // tenants in the slot of pinned, and in others
-	for _, tenant := range strings.Fields("a b c d e f g h i j k l m n o p") {
+	for tenant := range strings.FieldsSeq("a b c d e f g h i j k l m n o p") {
 		if src.slotOf(tenant) == in {
 			moved = append(moved, tenant)
 		} else {
@@ -246,7 +246,8 @@ func TestARecordThatWasCountedSeesAMoveThatOpenedMeanwhile(t *testing.T) {
 	f.topic = p.topicOf("orders")
 	p.pending.add()
 	src.next.Store(next)
-	if blocked, err := p.try(f, nil); blocked != nil || err != nil {
+	blocked, err := p.try(f, nil)
+	if blocked != nil || err != nil {
 		t.Fatal(blocked, err)
 	}
 	if p.waitingRecords() != 1 || p.InFlight("orders", []byte("acme")) != 0 {

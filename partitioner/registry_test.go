@@ -31,7 +31,7 @@ func registering(t *routing.Table) *registry {
 	return &registry{swap: swapping(t), news: make(chan struct{})}
 }
 
-func (r *registry) register(_ context.Context, cfg store.SessionConfig) (session, error) {
+func (r *registry) register(_ context.Context, cfg store.SessionConfig) (registration, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cfg, r.terms = cfg, 1

@@ -16,11 +16,11 @@ import (
 // registrar is a table's source that keeps account of the producers that use
 // it, so that a move can wait for them.
 type registrar interface {
-	register(ctx context.Context, cfg store.SessionConfig) (session, error)
+	register(ctx context.Context, cfg store.SessionConfig) (registration, error)
 }
 
-// session is a registration: a store.Session.
-type session interface {
+// registration is a store.Session.
+type registration interface {
 	Err() error
 	Registrations() uint64
 	Announce()
@@ -34,7 +34,7 @@ type topicRegistrar struct {
 	}
 }
 
-func (r topicRegistrar) register(ctx context.Context, cfg store.SessionConfig) (session, error) {
+func (r topicRegistrar) register(ctx context.Context, cfg store.SessionConfig) (registration, error) {
 	return r.topic.Register(ctx, cfg)
 }
 
@@ -68,7 +68,7 @@ const registerAgain = time.Second
 type membership struct {
 	with    registrar
 	joined  chan struct{} // closed once session is set
-	session session       // read it after joined
+	session registration  // read it after joined
 	routed  revisions
 }
 
@@ -79,7 +79,7 @@ func newMembership(src store.Source) *membership {
 }
 
 // present gives the registration, or nil before there is one.
-func (m *membership) present() session {
+func (m *membership) present() registration {
 	select {
 	case <-m.joined:
 		return m.session

@@ -183,7 +183,7 @@ func (p *Producer) EndTransaction(ctx context.Context, commit kgo.TransactionEnd
 		return false, errors.New("producer: end transaction: none is open")
 	}
 	if commit {
-		if err := p.Flush(ctx); err != nil {
+		if err = p.Flush(ctx); err != nil {
 			return false, err
 		}
 		if p.txn.cause() != nil {

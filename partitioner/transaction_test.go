@@ -149,7 +149,7 @@ func TestTransactionsOfAGroupSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer group.Close()
-	if _, err := NewProducer(clientOf(t, c, ClientOpts(src, Config{})...), src, ProducerConfig{Transactions: group}); err == nil {
+	if _, err = NewProducer(clientOf(t, c, ClientOpts(src, Config{})...), src, ProducerConfig{Transactions: group}); err == nil {
 		t.Error("a session of another client was taken")
 	}
 	p, err := NewProducer(group.Client(), src, ProducerConfig{Transactions: group})

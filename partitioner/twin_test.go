@@ -69,6 +69,7 @@ func replayTwin(t *testing.T, seed uint64) {
 		home := topic.Lookup([]byte(tenant), nil)
 		to := (home.Partition + 1 + int32(random.IntN(partitions-1))) % partitions
 		if lapsed { // with records under way to the old home, which land behind the fence
+			flaky.Remove()
 			stuck := withoutLeader(c, home.Partition)
 			defer stuck.Remove()
 			eventually(t, "a record is under way", func() bool { return p.InFlight("orders", []byte(tenant)) > 0 })
@@ -83,11 +84,12 @@ func replayTwin(t *testing.T, seed uint64) {
 		if !lapsed {
 			src.awaitDrained(t, id)
 		}
-		if random.IntN(4) == 0 {
+		switch {
+		case random.IntN(4) == 0:
 			src.edit(t, routing.AbortMove("orders", id))
-		} else if lapsed { // its old home takes nothing now: the fence is what was last
+		case lapsed: // its old home takes nothing now: the fence is what was last
 			src.finish(t, c, id, 1)
-		} else {
+		default:
 			fenceAndSwitch(t, c, src, id)
 		}
 		if lapsed {
