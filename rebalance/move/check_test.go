@@ -34,7 +34,10 @@ var explorations = []exploration{
 		s.producers, s.records, s.inFlight, s.workersLast = 2, 1, 1, true
 	}},
 	{"two coordinators, lost answers, a crash", faults{move: 2, lose: 1, crashCoordinator: 1}, func(s *scope) { s.workersLast = true }},
-	{"two coordinators, an abort, a lost answer, a lease ends", faults{move: 2, abort: 1, lose: 1, expire: 1}, func(s *scope) {
+	{"two coordinators, an abort, a lease ends", faults{move: 2, abort: 1, expire: 1}, func(s *scope) {
+		s.records, s.inFlight, s.workersLast = 1, 1, true
+	}},
+	{"two coordinators, an abort, a lost answer", faults{move: 2, abort: 1, lose: 1}, func(s *scope) {
 		s.records, s.inFlight, s.workersLast = 1, 1, true
 	}},
 	{"a coordinator gives up", faults{move: 2, giveUp: 1, lose: 1}, func(s *scope) { s.workersLast = true }},
@@ -54,6 +57,9 @@ var explorations = []exploration{
 
 // deepExplorations are for hours to spare.
 var deepExplorations = []exploration{
+	{"two coordinators, an abort, a lost answer, a lease ends", faults{move: 2, abort: 1, lose: 1, expire: 1}, func(s *scope) {
+		s.records, s.inFlight, s.workersLast = 1, 1, true
+	}},
 	{"everything, workers last", faults{move: 2, expire: 1, crashProducer: 1, crashCoordinator: 1, lose: 1, abort: 1, fail: 1, giveUp: 1}, func(s *scope) {
 		s.producers, s.records, s.inFlight, s.workersLast = 2, 1, 1, true
 	}},

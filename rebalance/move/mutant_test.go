@@ -18,7 +18,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	expiring := with(oneMove, func(s *scope) { s.faults.expire, s.workersLast = 1, true })
 	newcomer := with(oneMove, func(s *scope) { s.started, s.records, s.workersLast, s.markers = 0, 1, true, true })
 	crashing := with(oneMove, func(s *scope) { s.faults.crashWorker, s.inFlight = 1, 1 })
-	zombie := with(oneMove, func(s *scope) { s.faults.expire, s.faults.crashWorker, s.inFlight = 1, 1, 1 })
+	zombie := with(oneMove, func(s *scope) { s.faults.expire, s.faults.crashWorker, s.inFlight, s.records = 1, 1, 1, 1 })
 	thereAndBack := with(expiring, func(s *scope) { s.faults.move, s.plan, s.records = 2, []int8{1, 0}, 3 })
 	aborted := with(oneMove, func(s *scope) { s.faults.abort, s.workersLast = 1, true })
 	onward := with(oneMove, func(s *scope) { s.faults.move, s.plan, s.partitions = 2, []int8{1, 2}, 3 })
