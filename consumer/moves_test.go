@@ -12,6 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tenantlane/tenantlane/consumer/offset"
 	"github.com/tenantlane/tenantlane/partitioner/routing"
 )
 
@@ -49,6 +50,32 @@ func TestR0NothingIsAdmittedBeforeTheTableWasReadToItsEnd(t *testing.T) {
 		}
 		if c := h.commits[topicPartition{"orders", 0}]; c.offset != stale+1 {
 			t.Errorf("committed %d", c.offset)
+		}
+	})
+}
+
+func TestR0NothingIsReadAgainEitherBeforeTheTableWasRead(t *testing.T) {
+	inHouse(t, 2, 1, Config{}, func(t *testing.T, h *house) {
+		w := h.workers[0]
+		h.place("acme", 0)
+		w.see()
+		x := h.moveTenant("m1", "acme", 1)
+		stale := h.sendTo(0, "acme", "stale", 1, routing.KindTenant)
+		w.view.away = true
+		at := fresh()
+		at.committed, at.offset, at.behindTable = stale, stale, true
+		at.checkpoint = &offset.Checkpoint{Identity: testIdentity(), LeaderEpoch: 1, State: offset.State{
+			Watermark: stale, Frontier: stale + 1, Lanes: []offset.Lane{{Name: offset.Name([]byte("acme")), Offset: stale}},
+		}}
+		w.begin(0, at)
+		time.Sleep(time.Second)
+		if s := h.seen(); s != "" {
+			t.Fatalf("handled %q, behind the fence at %v, by an old table", s, x)
+		}
+		w.view.away = false
+		h.settle()
+		if s := h.seen(); s != "" || len(h.quarantine) != 1 {
+			t.Errorf("handled %q, %d in quarantine", s, len(h.quarantine))
 		}
 	})
 }

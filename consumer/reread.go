@@ -128,7 +128,7 @@ func (e *engine) nextJob() (*job, time.Duration) {
 	defer e.mu.Unlock()
 	now, wait := e.now(), never
 	for p := range e.behind {
-		if p.rereads.running {
+		if p.rereads.running || p.behindTable {
 			continue
 		}
 		if p.rereads.after > now {

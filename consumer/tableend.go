@@ -69,6 +69,7 @@ func (e *engine) endSync(at endOfTable) {
 		if p.behindTable {
 			e.beginMoves(p)
 			e.askAttention() // the poll loop reads it from what was dropped on
+			e.signalHungry()
 		}
 		p.readToEnd = max(p.readToEnd, mark.next)
 		e.movesChanged(p, mark.ask)
