@@ -94,7 +94,7 @@ func newFrontierRun(t *testing.T, b broker) *frontierRun {
 	}
 	defer free.Close()
 	return &frontierRun{
-		t: t, ctx: deadline(t, 2*time.Minute), broker: b, topic: b.topic(t, 1), group: unique(t, "group"),
+		t: t, ctx: deadline(t, 4*time.Minute), broker: b, topic: b.topic(t, 1), group: unique(t, "group"),
 		log: filepath.Join(t.TempDir(), "worker.log"), addr: free.Addr().String(), admin: kadm.NewClient(b.client(t)),
 	}
 }

@@ -40,7 +40,7 @@ const others = 40
 
 func newMark(t *testing.T, b broker, topic string) *mark {
 	t.Helper()
-	m := &mark{t: t, ctx: deadline(t, 2*time.Minute), broker: b, topic: topic, group: unique(t, "group")}
+	m := &mark{t: t, ctx: deadline(t, 4*time.Minute), broker: b, topic: topic, group: unique(t, "group")}
 	m.client = b.client(t, m.produceOpts()...)
 	m.admin = kadm.NewClient(m.client)
 	return m
