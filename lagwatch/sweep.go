@@ -75,7 +75,7 @@ func (e *engine) sweep(s *Snapshot) {
 	for i := range s.Sweep.Topics {
 		swept := &s.Sweep.Topics[i]
 		t := e.tableTopic(swept.Topic)
-		if t == nil || swept.Partitions < 0 {
+		if t == nil || swept.Partitions < 0 || swept.Partitions > maxPartitions {
 			continue // unknown: what was found before stays
 		}
 		found := slices.Concat(e.mismatch(t, swept), e.stalePlacements(s.At, swept), e.unused(s.At, t, swept), e.unread(s, swept))
