@@ -22,8 +22,9 @@ import (
 const (
 	// DefaultBatch is how many slots one move takes.
 	DefaultBatch = 256
-	// DefaultRetries is how often in a row a move is tried again.
-	DefaultRetries = 10
+	// DefaultRetries is how often in a row a move is tried again: for longer than
+	// the five minutes that consumers take by default to see new partitions.
+	DefaultRetries = 20
 )
 
 // firstRetry and longestRetry bound the pause before a move is tried again.

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tenantlane/tenantlane/partitioner"
 	"github.com/tenantlane/tenantlane/partitioner/routing"
 	"github.com/tenantlane/tenantlane/partitioner/store"
 )
@@ -76,6 +77,28 @@ func answering(t *testing.T, brokers string) {
 	})
 }
 
+// wrappedProducer is a Producer that is registered.
+func wrappedProducer(t *testing.T, brokers string) *partitioner.Producer {
+	t.Helper()
+	table := openTable(t, brokers)
+	client, err := kgo.NewClient(append(partitioner.ClientOpts(table, partitioner.Config{}), kgo.SeedBrokers(brokers), kgo.ClientID("billing-api"),
+		kgo.DefaultProduceTopic("orders"), kgo.ProducerLinger(0))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	p, err := partitioner.NewProducer(client, table, partitioner.ProducerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
 func topicOf(t *testing.T, table *store.Topic) *routing.Topic {
 	t.Helper()
 	topic, ok := table.Table().Topic("orders")
@@ -112,6 +135,25 @@ func TestMoveStartIsStrictWithATableInATopic(t *testing.T) {
 	}
 	runArgs(t, inTopic(brokers, "move", "start", "acme", "--to", "3", "--log-level", "error")...).wantError(t, exitNo, "already")
 	runArgs(t, inTopic(brokers, "move", "abort", moved.Move)...).wantError(t, exitNo, "is switched", "another move")
+}
+
+// A Producer follows a move between two of its records.
+func TestMoveStartTakesARunningProducerAlong(t *testing.T) {
+	brokers := wrapped(t)
+	p := wrappedProducer(t, brokers)
+	produce := func(want int32) {
+		t.Helper()
+		r := &kgo.Record{Key: []byte("acme"), Value: []byte("x")}
+		if err := p.ProduceSync(t.Context(), r).FirstErr(); err != nil || r.Partition != want {
+			t.Fatalf("to partition %d, want %d: %v", r.Partition, want, err)
+		}
+	}
+	produce(0)
+	moved := one[moveJSON](t, inTopic(brokers, "move", "start", "acme", "--to", "3", "--log-level", "error")...)
+	produce(3)
+	if !cmp.Equal(moved.Fence, []fenceJSON{{0, 1}}) || len(moved.WaitedFor) != 1 || !strings.HasPrefix(moved.WaitedFor[0].Producer, "billing-api ") {
+		t.Errorf("%+v", moved)
+	}
 }
 
 func TestMoveStartTakesSlots(t *testing.T) {

@@ -103,7 +103,7 @@ func TestAGroupThatBeganAtTheEndLosesNothingOfNewPartitions(t *testing.T) {
 	path := tempFile(t, "routing.yaml", "version: 1\nrevision: 1\ntopics:\n  orders: {partitions: 8, slots: 64}\n")
 	runArgs(t, "topic", "grow", "--partitions", "12", "--table", path, "--brokers", brokers).wantDone(t)
 	manual = connect(t, brokers, kgo.RecordPartitioner(kgo.ManualPartitioner())) // knows the new ones
-	produce(8, 9, 10, 11, 11, 0) // while nobody of the group is there
+	produce(8, 9, 10, 11, 11, 0)                                                 // while nobody of the group is there
 	if handled := worker(); handled != 6 {
 		t.Errorf("%d records handled, want all 6", handled)
 	}
