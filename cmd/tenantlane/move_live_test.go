@@ -410,6 +410,11 @@ func TestTableSetIsAMoveWhereProducersAreWrapped(t *testing.T) {
 	if tiered.Epoch != 2 {
 		t.Errorf("a change of the tier moved it: %+v", tiered)
 	}
+	runArgs(t, inTopic(brokers, "table", "set", "orders", "globex", "--partitions", "3", "--settle", "1ms")...).wantDone(t)
+	unset := one[changedJSON](t, inTopic(brokers, "table", "unset", "orders", "globex", "--settle", "1ms")...)
+	if moves = rows[moveStatusJSON](t, runArgs(t, inTopic(brokers, "move", "status", "globex", "--format", "json")...)); !unset.FollowSlot || len(moves) != 2 || unset.Epoch != 6 {
+		t.Errorf("%+v after %+v", unset, moves)
+	}
 	manual := connect(t, brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err := manual.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Partition: 3, Key: []byte("acme"), Value: []byte("x")}).FirstErr(); err != nil {
 		t.Fatal(err)
@@ -417,7 +422,7 @@ func TestTableSetIsAMoveWhereProducersAreWrapped(t *testing.T) {
 	commitAt(t, manual, "billing", 3, 0)
 	runArgs(t, inTopic(brokers, "table", "set", "orders", "acme", "--partitions", "4")...).wantError(t, exitNo, `tenant "acme" is live`, "tenantlane move start acme")
 	unsafe := one[changedJSON](t, inTopic(brokers, "table", "set", "orders", "acme", "--partitions", "4", "--unsafe", "--settle", "1ms")...)
-	if unsafe.Epoch != 4 {
+	if unsafe.Epoch != 7 {
 		t.Errorf("%+v", unsafe)
 	}
 }

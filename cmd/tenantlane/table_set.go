@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantlane/tenantlane/partitioner/routing"
+	"github.com/tenantlane/tenantlane/rebalance"
 	"github.com/tenantlane/tenantlane/rebalance/plan"
 	"github.com/tenantlane/tenantlane/rebalance/plan/picture"
 )
@@ -264,9 +265,13 @@ func newTableUnsetCommand(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, after, err := f.change(cmd, args, func(_ tableStore, t *routing.Table) (*routing.Table, error) {
+			edit := func(_ tableStore, t *routing.Table) (*routing.Table, error) {
 				return t.Edit(routing.UnsetPlacement(args[0], string(tenant)))
-			})
+			}
+			if _, err = f.byMove(cmd, e, args, rebalance.LiveMove{Topic: args[0], Tenant: string(tenant)}, edit); err != nil {
+				return err
+			}
+			_, after, err := f.change(cmd, args, edit)
 			if after == nil {
 				return err
 			}

@@ -15,8 +15,8 @@ import (
 // in moves: a record that one of them has in flight would else be routed beside
 // what comes after it. A unit with live records is refused as ever. The table is
 // nil where the change is no move.
-func (f *setFlags) byMove(cmd *cobra.Command, e *env, args []string, m rebalance.LiveMove, edit edit) (after *routing.Table, err error) {
-	if f.table.topic == "" || f.table.file != "" || f.unsafe || f.partitions == "" {
+func (f *changeFlags) byMove(cmd *cobra.Command, e *env, args []string, m rebalance.LiveMove, edit edit) (after *routing.Table, err error) {
+	if f.table.topic == "" || f.table.file != "" || f.unsafe {
 		return nil, nil
 	}
 	ctx := cmd.Context()
@@ -26,8 +26,12 @@ func (f *setFlags) byMove(cmd *cobra.Command, e *env, args []string, m rebalance
 	}
 	defer func() { err = errors.Join(err, live.close()) }()
 	present := live.table.Table()
-	if topic, ok := present.Topic(m.Topic); !ok || !topic.Wrapped() {
+	topic, ok := present.Topic(m.Topic)
+	if !ok || !topic.Wrapped() {
 		return nil, nil
+	}
+	if len(m.To)+len(m.Slots) == 0 { // it is to follow its slot
+		m.To = []int32{topic.SlotPartition(topic.Lookup([]byte(m.Tenant), nil).Slot)}
 	}
 	next, err := edit(live.table, present)
 	if err != nil {
@@ -58,11 +62,11 @@ func (f *setFlags) byMove(cmd *cobra.Command, e *env, args []string, m rebalance
 
 // tenantByMove is byMove for a tenant.
 func (f *setFlags) tenantByMove(cmd *cobra.Command, e *env, args []string, tenant string, edit edit) (*routing.Table, error) {
-	if f.toTopic != "" {
+	if f.toTopic != "" || f.partitions == "" {
 		return nil, nil
 	}
 	to, err := routing.ParsePartitions(f.partitions, routing.MaxPartitions)
-	if f.partitions != "" && err != nil {
+	if err != nil {
 		return nil, usagef("--partitions: %w", err)
 	}
 	return f.byMove(cmd, e, args, rebalance.LiveMove{Topic: args[0], Tenant: tenant, To: to, Spread: spreadOf(f.spread)}, edit)

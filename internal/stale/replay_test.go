@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
@@ -254,5 +255,26 @@ func TestAMarkThatCannotBeReadIsAnError(t *testing.T) {
 	w.produce(&kgo.Record{Topic: quarantine, Headers: []kgo.RecordHeader{{Key: stale.HeaderDone, Value: []byte("x")}}})
 	if _, _, err := stale.List(t.Context(), w.client, quarantine, stale.Selection{}); err == nil {
 		t.Error("it was read")
+	}
+}
+
+// Where retention has taken the fence, the homes are scanned from their starts.
+func TestAFenceThatIsGoneMakesTheScanLonger(t *testing.T) {
+	w := newWorld(t)
+	old := &kgo.Record{Topic: "orders", Partition: 2, Key: []byte("acme"), Headers: stamp(5, 3), Timestamp: time.Now().Add(-48 * time.Hour)}
+	w.produce(old)
+	w.late("acme", 5, "billing")
+	dry := w.config()
+	dry.DryRun = true
+	if got := w.replay(dry); got.Present != 0 || got.Replayed != 1 {
+		t.Errorf("with the fence, a record of two days before it counts: %+v", got)
+	}
+	gone := kadm.Offsets{}
+	gone.AddOffset("orders", 0, w.first.Fences[0].Offset+1, -1)
+	if _, err := kadm.NewClient(w.client).DeleteRecords(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.replay(dry); got.Present != 1 || got.Replayed != 0 {
+		t.Errorf("without the fence: %+v", got)
 	}
 }
