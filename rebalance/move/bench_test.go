@@ -49,7 +49,7 @@ var hot = map[string]func(*routing.Topic, Placed, []Home) bool{
 	"Behind":  func(t *routing.Topic, r Placed, _ []Home) bool { return Behind(t, r) },
 	"Earlier": func(t *routing.Topic, r Placed, dst []Home) bool { return len(Earlier(t, r, dst)) > 0 },
 	"Judge": func(t *routing.Topic, r Placed, dst []Home) bool {
-		p := Partition{index: r.Partition}
+		p := Partition{}
 		v, _ := p.Judge(t, r, false, dst)
 		return v == Run
 	},

@@ -104,7 +104,7 @@ func TestUnwrappedTopicsHaveNothingStale(t *testing.T) {
 // A slot's fence ends what was routed by the slot, a tenant's fence all that the
 // tenant sent.
 func TestAFenceEndsItsUnitOnly(t *testing.T) {
-	p := Partition{index: 1, holds: []hold{
+	p := Partition{holds: []hold{
 		{move: "a", unit: routing.Unit{Slots: []int32{3, 8}}, offset: 10},
 		{move: "b", unit: routing.Unit{Tenant: "acme"}, offset: 20},
 	}}

@@ -33,7 +33,8 @@
 //
 // What it counts on: a session's own view of its lease ends before anybody
 // else's (package store), commits of the table have one order, and one writer at
-// a time decides at its end. No wait and no absolute time matters.
+// a time decides at its end, and a group's commits do not go back. No wait and no
+// absolute time matters.
 //
 // # What it does not do
 //

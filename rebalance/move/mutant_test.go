@@ -70,7 +70,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		},
 		{
 			"new owner without holds", "I2", with(zombie, func(s *scope) { s.fromLatest = true }),
-			rules{assign: func(_ *routing.Topic, p int32) Partition { return Partition{index: p} }},
+			rules{assign: func(*routing.Topic, int32) Partition { return Partition{} }},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -44,9 +44,9 @@ func (v Verdict) String() string {
 //	Assign(table read to its end) ─▶ holds of open moves out of here
 //	Fence(…) ─▶ hold ─▶ See, Synced: the move has ended ─▶ no hold; R1 by the table
 //
-// It belongs to one goroutine at a time. A copy is independent.
+// The zero value holds nothing back. It belongs to one goroutine at a time. A copy
+// is independent.
 type Partition struct {
-	index int32
 	holds []hold // never changed in place, so that copies may share it
 	asked uint64 // fences that the table could not explain so far
 }
@@ -65,7 +65,7 @@ const unread = -1
 // Assign begins with a partition that the worker has been given. The table must
 // have been read to its end after that: rule R0.
 func Assign(t *routing.Topic, partition int32) Partition {
-	p := Partition{index: partition}
+	var p Partition
 	for _, m := range Waits(t, partition) {
 		p.holds = append(p.holds, hold{move: m.ID, unit: m.Unit(), offset: unread})
 	}
