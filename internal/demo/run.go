@@ -46,7 +46,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	defer func() { err = errors.Join(err, s.strike(ctx, cfg.Logger)) }()
 	table, err := c.openTable(ctx, s, cfg)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(ctx.Err(), err) // whoever ended it wants to hear that first
 	}
 	defer func() { err = errors.Join(err, table.Close()) }()
 	p := &play{cfg: cfg, at: cfg.schedule(), stage: s, cast: c, table: table, crew: newCrew(context.WithoutCancel(ctx), s, table, c, cfg)}
