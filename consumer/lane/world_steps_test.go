@@ -254,8 +254,8 @@ func (w *world) reread(p *part) {
 		switch {
 		case v == lane.Queued:
 			p.inMemory[off] = true
-			if at, waits := p.gates[r.key]; waits && off >= at {
-				w.failf("partition %d key %d waits at %d and took offset %d", p.id, r.key, at, off)
+			if gate, waits := p.gates[r.key]; waits && off >= gate {
+				w.failf("partition %d key %d waits at %d and took offset %d", p.id, r.key, gate, off)
 			}
 		case v == lane.Full && !p.scout:
 			next = off
