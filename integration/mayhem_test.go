@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"math/rand/v2"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -139,8 +140,17 @@ func (m *mayhem) kill(ctx context.Context, victim string, coordinator *process) 
 	}
 }
 
-// inSync reports whether every partition has all its replicas.
+// inSync reports whether every broker answers and every partition has all its
+// replicas: a broker that has just died is in the lists for a while.
 func (m *mayhem) inSync(ctx context.Context) bool {
+	for _, addr := range m.cluster.Addrs() {
+		dialer := net.Dialer{Timeout: time.Second}
+		conn, err := dialer.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return false
+		}
+		_ = conn.Close()
+	}
 	topics, err := m.admin.ListTopicsWithInternal(ctx)
 	if err != nil || topics.Error() != nil {
 		return false
