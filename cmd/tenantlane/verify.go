@@ -189,9 +189,11 @@ func (e *env) readQuarantine(ctx context.Context, f *verifyFlags, client *kgo.Cl
 		if err == nil {
 			err = reader.Range(ctx, topic, span, func(r *kgo.Record) bool {
 				letter, bad := stale.Parse(r)
-				if bad != nil || letter.Origin.Topic != f.topic {
+				switch {
+				case stale.IsMark(r):
+				case bad != nil || letter.Origin.Topic != f.topic:
 					unread++
-				} else {
+				default:
 					checker.Quarantined(letter.Origin.Partition, letter.Origin.Offset)
 				}
 				return true

@@ -12,6 +12,7 @@ import (
 	"github.com/tenantlane/tenantlane/consumer"
 	"github.com/tenantlane/tenantlane/internal/check"
 	"github.com/tenantlane/tenantlane/internal/load"
+	"github.com/tenantlane/tenantlane/internal/stale"
 )
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
@@ -39,7 +40,8 @@ func TestVerifyLooksIntoTheQuarantine(t *testing.T) {
 		if r.Offset == 1 {
 			letter := consumer.Quarantined(r, quarantine, "g", consumer.Staleness{Reason: consumer.StaleEpoch, Move: "m", Epoch: 2})
 			letter.Partition = 2
-			if err := client.ProduceSync(t.Context(), letter).FirstErr(); err != nil {
+			mark := &kgo.Record{Topic: quarantine, Partition: 2, Headers: []kgo.RecordHeader{{Key: stale.HeaderDone, Value: []byte("0")}}}
+			if err := client.ProduceSync(t.Context(), letter, mark).FirstErr(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -65,7 +67,7 @@ func TestVerifyLooksIntoTheQuarantine(t *testing.T) {
 		return report, r
 	}
 	others := log(true, 0, 2)
-	if report, r := verify("--log", others); r.code != exitDone || report.Produced != 2 || report.Quarantined != 1 {
+	if report, r := verify("--log", others); r.code != exitDone || report.Produced != 2 || report.Quarantined != 1 || strings.Contains(r.stderr, "left out") {
 		t.Errorf("by the topic: %+v", r)
 	}
 	if report, r := verify("--log", others, "--produced", log(false, 0, 2)); r.code != exitDone || report.Quarantined != 1 {

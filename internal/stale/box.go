@@ -42,6 +42,13 @@ func markOf(r *kgo.Record) (offsets string, ok bool) {
 	return "", false
 }
 
+// IsMark tells whether a record of a quarantine topic says what was done with
+// others, instead of being one that was set aside.
+func IsMark(r *kgo.Record) bool {
+	_, ok := markOf(r)
+	return ok
+}
+
 // mark makes the record that says that letters of a partition are dealt with.
 // Their offsets ascend.
 func mark(topic string, partition int32, offsets []int64, how string) *kgo.Record {
