@@ -122,11 +122,9 @@ func (e *engine) settleUpTo(w *worker, n int) (todo []func()) {
 // finished notes that items[from:to] are done.
 func (e *engine) finished(p *partition, items []lane.Item[entry], from, to int) {
 	p.handled += uint64(to - from)
-	var freed int64
 	for i := from; i < to; i++ {
-		freed += items[i].Rec.in.freed(&items[i])
+		e.hold(p, -items[i].Rec.in.freed(&items[i]))
 	}
-	e.hold(p, -freed)
 }
 
 // harvest settles what workers have done of what they still hold, so that a

@@ -73,24 +73,6 @@ func (l *lane[R]) pop() {
 	}
 }
 
-// drop drops the first n records, a stretch of the ring at a time, and returns
-// their bytes.
-func (l *lane[R]) drop(n int) (bytes int64) {
-	for left := n; left > 0; {
-		stretch := l.buf[l.head:min(l.head+left, len(l.buf))]
-		for i := range stretch {
-			bytes += int64(stretch[i].Bytes)
-		}
-		clear(stretch)
-		l.head = (l.head + len(stretch)) & (len(l.buf) - 1)
-		left -= len(stretch)
-	}
-	if l.n -= n; l.n == 0 {
-		l.head = 0 // the same few slots again: they are in the processor's cache
-	}
-	return bytes
-}
-
 func (l *lane[R]) clear() {
 	clear(l.buf)
 	l.head, l.n = 0, 0
@@ -189,17 +171,11 @@ func (s *Scheduler[R]) find(p *Partition[R], key []byte, hash uint64) *lane[R] {
 
 // laneOf finds or makes a lane.
 func (s *Scheduler[R]) laneOf(p *Partition[R], id *ID) *lane[R] {
-	met := p.recent.place(id.Key)
-	if l := *met; l != nil && string(l.key) == string(id.Key) {
-		return l
-	}
 	hash := s.hash(id.Key)
 	if l := s.find(p, id.Key, hash); l != nil {
-		*met = l
 		return l
 	}
 	l := s.spareLane()
-	*met = l
 	l.key = append(l.short[:0], id.Key...)
 	l.hash, l.name = hash, s.core.cfg.Name(id.Key)
 	l.p, l.index = p, len(p.all)
@@ -260,9 +236,6 @@ func (s *Scheduler[R]) free(l *lane[R]) {
 // unlink takes l out of the partition's index and lists.
 func (p *Partition[R]) unlink(l *lane[R]) {
 	p.lanes.remove(l.hash, l)
-	if met := p.recent.place(l.key); *met == l {
-		*met = nil
-	}
 	last := len(p.all) - 1
 	p.all[l.index], p.first[l.index] = p.all[last], p.first[last]
 	p.all[l.index].index = l.index

@@ -12,7 +12,6 @@ type Partition[R any] struct {
 	id      int32
 	epoch   int64
 	lanes   table[lane[R]]
-	recent  recent[R]
 	all     []*lane[R] // in no order
 	first   []int64    // first unfinished offset of all[i]
 	limit   int64      // records at or above it are not granted
@@ -157,7 +156,7 @@ func (s *Scheduler[R]) Revoke(p *Partition[R]) {
 	for _, l := range p.all {
 		s.discard(l)
 	}
-	p.lanes, p.recent, p.all, p.first, p.overs, p.gated = table[lane[R]]{}, recent[R]{}, nil, nil, nil, nil
+	p.lanes, p.all, p.first, p.overs, p.gated = table[lane[R]]{}, nil, nil, nil, nil
 	s.parts = slices.DeleteFunc(s.parts, func(q *Partition[R]) bool { return q == p })
 }
 

@@ -24,8 +24,13 @@ func (s *Scheduler[R]) Report(g *Grant[R], done int) int {
 
 // finish pops the first n records of an ordered lane.
 func (s *Scheduler[R]) finish(l *lane[R], n int) {
+	var bytes int64
+	for range n {
+		bytes += int64(l.at(0).Bytes)
+		l.pop()
+	}
 	if n > 0 {
-		s.account(l, -n, -l.drop(n))
+		s.account(l, -n, -bytes)
 		l.attempts = 0
 	}
 }

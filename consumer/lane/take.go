@@ -84,20 +84,18 @@ func (s *Scheduler[R]) grant(tr *tier, t *tenant, l *lane[R], b *Batch[R]) float
 	if l.loose != nil {
 		i, n = s.looseTake(&g, l)
 	}
-	from, budget, limit := len(b.items), c.budget(tr, t, unit), l.p.limit
-	items, total := b.items, 0.0
+	from, budget := len(b.items), c.budget(tr, t, unit)
 	for ; n > 0; n-- {
 		it := l.at(i)
 		cost := it.cost()
-		if total > 0 && (total+cost > budget || it.Offset >= limit) {
+		if g.cost > 0 && (g.cost+cost > budget || it.Offset >= l.p.limit) {
 			break
 		}
-		items = append(items, *it)
-		total += cost
+		b.items = append(b.items, *it)
+		g.cost += cost
 		i++
 	}
-	b.items, g.cost = items, total
-	g.Items = items[from:len(items):len(items)]
+	g.Items = b.items[from:len(b.items):len(b.items)]
 	if l.loose != nil {
 		l.looseGive(g.num+int64(len(g.Items)), n)
 	}
