@@ -62,7 +62,7 @@ func (f *moveFlags) aim(table *routing.Table, m *rebalance.LiveMove) (*routing.T
 	if f.slots == "" {
 		return topic, nil
 	}
-	slots, err := routing.ParsePartitions(f.slots, topic.Slots())
+	slots, err := routing.ParseSlots(f.slots, topic.Slots())
 	if err != nil {
 		return nil, usagef("--slot: %w", err)
 	}

@@ -139,14 +139,14 @@ func checkPartitions(list []int32, partitions int32) error {
 	}
 	if len(list) == 1 { // nearly every placement, and no map for it
 		if list[0] < 0 || list[0] >= partitions {
-			return outside(int64(list[0]), partitions)
+			return outside("partition", int64(list[0]), partitions)
 		}
 		return nil
 	}
 	seen := make(map[int32]bool, len(list))
 	for _, n := range list {
 		if n < 0 || n >= partitions {
-			return outside(int64(n), partitions)
+			return outside("partition", int64(n), partitions)
 		}
 		if seen[n] {
 			return fmt.Errorf("partition %d is listed twice", n)
@@ -170,7 +170,7 @@ func checkOverride(p *parts, slot int32, o SlotPlacement) error {
 		return fault(fmt.Sprintf("slot %d is outside the topic, which has 0 to %d", slot, p.slots-1))
 	}
 	if o.Partition < 0 || o.Partition >= p.partitions {
-		return fault(outside(int64(o.Partition), p.partitions).Error(), "partition")
+		return fault(outside("partition", int64(o.Partition), p.partitions).Error(), "partition")
 	}
 	return checkEpoch(o.Epoch, p.epoch)
 }

@@ -80,7 +80,7 @@ func (v *moveValue) move(id string) (*Move, error) {
 	}
 	for _, f := range v.Fences {
 		if f[0] < 0 || f[0] >= MaxPartitions {
-			return nil, outside(f[0], MaxPartitions)
+			return nil, outside("partition", f[0], MaxPartitions)
 		}
 		m.Fences = append(m.Fences, Fence{Partition: int32(f[0]), Offset: f[1]})
 	}

@@ -9,44 +9,49 @@ import (
 // ParsePartitions reads a list of partitions and ranges, like "2-15,18,20-31",
 // in the order written. A partition below zero or from limit up, one that is
 // listed twice, and a range without members are errors.
-func ParsePartitions(s string, limit int32) ([]int32, error) {
+func ParsePartitions(s string, limit int32) ([]int32, error) { return parseList("partition", s, limit) }
+
+// ParseSlots is ParsePartitions for slots.
+func ParseSlots(s string, limit int32) ([]int32, error) { return parseList("slot", s, limit) }
+
+func parseList(what, s string, limit int32) ([]int32, error) {
 	var list []int32
 	seen := map[int32]bool{}
 	for part := range strings.SplitSeq(s, ",") {
-		low, high, err := parseRange(strings.TrimSpace(part))
+		low, high, err := parseRange(what, strings.TrimSpace(part))
 		if err != nil {
 			return nil, err
 		}
-		for p := low; p <= high; p++ {
-			if p < 0 || p >= int64(limit) {
-				return nil, outside(p, limit)
+		for n := low; n <= high; n++ {
+			if n < 0 || n >= int64(limit) {
+				return nil, outside(what, n, limit)
 			}
-			if seen[int32(p)] {
-				return nil, fmt.Errorf("partition %d is listed twice", p)
+			if seen[int32(n)] {
+				return nil, fmt.Errorf("%s %d is listed twice", what, n)
 			}
-			seen[int32(p)] = true
-			list = append(list, int32(p))
+			seen[int32(n)] = true
+			list = append(list, int32(n))
 		}
 	}
 	return list, nil
 }
 
-func outside(p int64, limit int32) error {
-	return fmt.Errorf("partition %d is outside the topic, which has 0 to %d", p, limit-1)
+func outside(what string, n int64, limit int32) error {
+	return fmt.Errorf("%s %d is outside the topic, which has 0 to %d", what, n, limit-1)
 }
 
-func parseRange(s string) (low, high int64, err error) {
+func parseRange(what, s string) (low, high int64, err error) {
 	if s == "" {
 		return 0, 0, fmt.Errorf("an empty range")
 	}
 	first, last, isRange := strings.Cut(s, "-")
-	if low, err = parsePartition(first); err != nil {
+	if low, err = parseNumber(what, first); err != nil {
 		return 0, 0, err
 	}
 	if !isRange {
 		return low, low, nil
 	}
-	if high, err = parsePartition(last); err != nil {
+	if high, err = parseNumber(what, last); err != nil {
 		return 0, 0, err
 	}
 	if high < low {
@@ -55,10 +60,10 @@ func parseRange(s string) (low, high int64, err error) {
 	return low, high, nil
 }
 
-func parsePartition(s string) (int64, error) {
+func parseNumber(what, s string) (int64, error) {
 	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 31)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not a partition number", s)
+		return 0, fmt.Errorf("%q is not a %s number", s, what)
 	}
 	return int64(n), nil
 }

@@ -89,3 +89,13 @@ func TestWordsOfRulesAndKinds(t *testing.T) {
 		t.Errorf("words are\n%s, want\n%s", got, want)
 	}
 }
+func TestParseSlotsSpeaksOfSlots(t *testing.T) {
+	if list, err := routing.ParseSlots("3,1-2", 4); err != nil || !slices.Equal(list, []int32{3, 1, 2}) {
+		t.Errorf("%v, %v", list, err)
+	}
+	for _, text := range []string{"4", "1,1", "x"} {
+		if _, err := routing.ParseSlots(text, 4); err == nil || !strings.Contains(err.Error(), "slot") {
+			t.Errorf("%q: error %v", text, err)
+		}
+	}
+}
