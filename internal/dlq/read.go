@@ -2,12 +2,9 @@ package dlq
 
 import (
 	"context"
-	"fmt"
-	"math"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/tenantlane/tenantlane/internal/marks"
 	"github.com/tenantlane/tenantlane/internal/sample"
 	"github.com/tenantlane/tenantlane/partitioner"
 	"github.com/tenantlane/tenantlane/partitioner/routing"
@@ -49,52 +46,21 @@ func (s *Selection) wants(l *Letter) bool {
 }
 
 // box is a dead-letter topic as it was at one moment.
-type box struct {
-	topic  string
-	reader *sample.Reader
-	spans  []sample.Span
-}
-
-// readBytes is how much one fetch asks for.
-const readBytes = 4 << 20
+type box struct{ *sample.Marked }
 
 func open(ctx context.Context, client *kgo.Client, topic string) (*box, error) {
-	reader, err := sample.NewReader(client, sample.Config{MaxBytes: readBytes})
-	if err != nil {
-		return nil, fmt.Errorf("topic %s: %w", topic, err)
-	}
-	spans, err := reader.Tail(ctx, topic, math.MaxInt64)
+	marked, err := sample.OpenMarked(ctx, client, topic)
 	if err != nil {
 		return nil, err
 	}
-	return &box{topic: topic, reader: reader, spans: spans}, nil
-}
-
-// marks reads which letters of a partition were replayed.
-func (b *box) marks(ctx context.Context, of sample.Span) (*marks.Set, error) {
-	var m marks.Set
-	var failed error
-	err := b.reader.Range(ctx, b.topic, of, func(r *kgo.Record) bool {
-		offsets, is := markOf(r)
-		if !is {
-			return true
-		}
-		if err := m.Add(offsets); err != nil {
-			failed = fmt.Errorf("topic %s partition %d offset %d: a mark that cannot be read: %w", b.topic, r.Partition, r.Offset, err)
-		}
-		return failed == nil
-	})
-	if err == nil {
-		err = failed
-	}
-	return &m, err
+	return &box{marked}, nil
 }
 
 // letters visits the letters of a partition, in order, until visit has an
 // error. It returns how many records were neither letters nor marks.
 func (b *box) letters(ctx context.Context, of sample.Span, visit func(Letter) error) (foreign int, err error) {
 	var failed error
-	err = b.reader.Range(ctx, b.topic, of, func(r *kgo.Record) bool {
+	err = b.Reader.Range(ctx, b.Topic, of, func(r *kgo.Record) bool {
 		if _, is := markOf(r); is || r.Attrs.IsControl() {
 			return true
 		}
@@ -127,8 +93,8 @@ func List(ctx context.Context, client *kgo.Client, topic string, s Selection, vi
 	if err != nil {
 		return 0, err
 	}
-	for _, of := range b.spans {
-		replayed, err := b.marks(ctx, of)
+	for _, of := range b.Spans {
+		replayed, err := b.Marks(ctx, of, markOf)
 		if err != nil {
 			return foreign, err
 		}

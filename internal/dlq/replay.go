@@ -67,7 +67,7 @@ func Replay(ctx context.Context, client *kgo.Client, cfg Config) (Report, error)
 		return Report{}, err
 	}
 	r := &replay{cfg: cfg, client: client, tenants: map[string]struct{}{}}
-	for _, of := range b.spans {
+	for _, of := range b.Spans {
 		if err = r.partition(ctx, b, of); err != nil {
 			break
 		}
@@ -110,7 +110,7 @@ type source struct {
 
 // partition replays one partition of the dead-letter topic.
 func (r *replay) partition(ctx context.Context, b *box, of sample.Span) (err error) {
-	replayed, err := b.marks(ctx, of)
+	replayed, err := b.Marks(ctx, of, markOf)
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,6 @@ package stale
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -79,46 +77,18 @@ func (s *Selection) wants(tenant []byte) bool {
 	return len(s.Tenants) == 0 || slices.ContainsFunc(s.Tenants, func(name []byte) bool { return string(name) == string(tenant) })
 }
 
-// readBytes is how much one fetch asks for.
+// readBytes is how much one fetch of a home asks for.
 const readBytes = 4 << 20
 
 // box is a quarantine topic as it was at one moment.
-type box struct {
-	topic  string
-	reader *sample.Reader
-	spans  []sample.Span
-}
+type box struct{ *sample.Marked }
 
 func open(ctx context.Context, client *kgo.Client, topic string) (*box, error) {
-	reader, err := sample.NewReader(client, sample.Config{MaxBytes: readBytes})
-	if err != nil {
-		return nil, fmt.Errorf("topic %s: %w", topic, err)
-	}
-	spans, err := reader.Tail(ctx, topic, math.MaxInt64)
+	marked, err := sample.OpenMarked(ctx, client, topic)
 	if err != nil {
 		return nil, err
 	}
-	return &box{topic: topic, reader: reader, spans: spans}, nil
-}
-
-// marks reads which letters of a partition are dealt with.
-func (b *box) marks(ctx context.Context, of sample.Span) (*marks.Set, error) {
-	var m marks.Set
-	var failed error
-	err := b.reader.Range(ctx, b.topic, of, func(r *kgo.Record) bool {
-		offsets, is := markOf(r)
-		if !is {
-			return true
-		}
-		if err := m.Add(offsets); err != nil {
-			failed = fmt.Errorf("topic %s partition %d offset %d: a mark that cannot be read: %w", b.topic, r.Partition, r.Offset, err)
-		}
-		return failed == nil
-	})
-	if err == nil {
-		err = failed
-	}
-	return &m, err
+	return &box{marked}, nil
 }
 
 // found is a letter as a visit gets it.
@@ -133,7 +103,7 @@ type found struct {
 // until visit has an error. It returns how many records were neither letters nor
 // marks.
 func (b *box) letters(ctx context.Context, of sample.Span, s *Selection, visit func(found) error) (foreign int, err error) {
-	dealt, err := b.marks(ctx, of)
+	dealt, err := b.Marks(ctx, of, markOf)
 	if err != nil {
 		return 0, err
 	}
@@ -173,7 +143,7 @@ func (b *box) doneOrigins(ctx context.Context, of sample.Span, dealt *marks.Set)
 
 // each visits every letter of a partition.
 func (b *box) each(ctx context.Context, of sample.Span, visit func(Letter) bool, foreign *int) error {
-	return b.reader.Range(ctx, b.topic, of, func(r *kgo.Record) bool {
+	return b.Reader.Range(ctx, b.Topic, of, func(r *kgo.Record) bool {
 		if _, is := markOf(r); is || r.Attrs.IsControl() {
 			return true
 		}

@@ -45,7 +45,7 @@ func List(ctx context.Context, client *kgo.Client, topic string, s Selection) (l
 		return nil, 0, err
 	}
 	sums := map[rowKey]*Row{}
-	for _, of := range b.spans {
+	for _, of := range b.Spans {
 		n, err := b.letters(ctx, of, &s, func(f found) error {
 			if !f.copied {
 				addTo(sums, &f)

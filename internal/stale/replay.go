@@ -111,7 +111,7 @@ func (r *run) do(ctx context.Context, client *kgo.Client) (Report, error) {
 	}
 	r.client, r.tenants = client, map[string]struct{}{}
 	r.scanner = &scanner{reader: reader, admin: kadm.NewClient(client), table: r.cfg.Table, fences: map[consumer.Place]time.Time{}}
-	for _, of := range b.spans {
+	for _, of := range b.Spans {
 		if err = r.doPartition(ctx, b, of); err != nil {
 			break
 		}
