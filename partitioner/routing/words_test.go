@@ -89,6 +89,7 @@ func TestWordsOfRulesAndKinds(t *testing.T) {
 		t.Errorf("words are\n%s, want\n%s", got, want)
 	}
 }
+
 func TestParseSlotsSpeaksOfSlots(t *testing.T) {
 	if list, err := routing.ParseSlots("3,1-2", 4); err != nil || !slices.Equal(list, []int32{3, 1, 2}) {
 		t.Errorf("%v, %v", list, err)
