@@ -29,7 +29,7 @@ func newDemoCommand(e *env) *cobra.Command {
 		Long: "Produces a power law of tenants through the partitioner, lets an ordinary tenant import 200,000\n" +
 			"records in the middle, handles everything in order while a worker joins and a whale is moved, and\n" +
 			"has lagwatch page a local webhook. Then it reports. Without brokers it runs on the embedded one;\n" +
-			"on a real cluster it makes one topic and one group and removes them at the end.",
+			"on a real cluster it makes topics and a group of its own and removes them at the end.",
 		Example: "  tenantlane demo\n" +
 			"  KAFKA_BROKERS=localhost:9092 tenantlane demo --duration 30s --format json",
 		Args: cobra.NoArgs,
