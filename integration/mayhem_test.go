@@ -120,7 +120,10 @@ func (m *mayhem) kill(ctx context.Context, victim string, coordinator *process) 
 	switch victim {
 	case "producer":
 		m.producers[i].die(m.t)
-		return func() { m.producers[i] = m.produce() }
+		return func() {
+			m.producers[i] = m.produce()
+			awaitLines(ctx, m.t, m.produced[len(m.produced)-1], 1) // it has a log, and a signal stops it in order
+		}
 	case "worker":
 		m.workers[i].die(m.t)
 		return func() { m.workers[i] = m.work(m.handled[i]) }
