@@ -73,7 +73,7 @@ func newPlanGrowthCommand(e *env) *cobra.Command {
 	flags.BoolVar(&f.config.ByVolume, "by-volume", false, "balance the volume in slots, not their number")
 	f.hash.register(flags)
 	f.tenantOf.register(flags)
-	flags.StringVar(&f.write, "write", "", "write the plan to this new file, for `move run --plan`")
+	flags.StringVar(&f.write, "write", "", "write the plan to this new file, for tenantlane move run --plan")
 	flags.BoolVar(&f.force, "force", false, "let --write replace a file")
 	require(cmd, "to")
 	output.register(flags)

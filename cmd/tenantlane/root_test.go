@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -49,6 +50,11 @@ func TestHelpHasAnExampleForEveryCommand(t *testing.T) {
 		if cmd.Short == "" {
 			t.Errorf("%s has no short text", cmd.CommandPath())
 		}
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if value, _ := pflag.UnquoteUsage(f); strings.ContainsAny(value, " -") {
+				t.Errorf("%s: help names the value of --%s %q", cmd.CommandPath(), f.Name, value)
+			}
+		})
 		for _, child := range cmd.Commands() {
 			walk(child)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -57,8 +58,12 @@ func (l *liveLook) refuseLive(ctx context.Context, before, after *routing.Table)
 	if l.unsafe {
 		return nil
 	}
+	before, added, err := withAdded(before, after)
+	if err != nil {
+		return err
+	}
 	for _, d := range routing.Diff(before, after) {
-		if d.Added || d.Removed || d.Rehashed { // what the store itself judges
+		if d.Removed || d.Rehashed { // what the store itself judges
 			continue
 		}
 		if l.client == nil {
@@ -66,15 +71,40 @@ func (l *liveLook) refuseLive(ctx context.Context, before, after *routing.Table)
 		}
 		from, _ := before.Topic(d.Topic)
 		to, _ := after.Topic(d.Topic)
-		if err := l.topic(ctx, from, to); err != nil {
+		if err := l.topic(ctx, from, to, slices.Contains(added, d.Topic)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// withAdded is a table with the topics that only the newer one has as well, and
+// nothing placed in them: a topic that is adopted lies where its hash alone
+// sends tenants, so that each placement re-routes one.
+func withAdded(before, after *routing.Table) (*routing.Table, []string, error) {
+	var added []string
+	spec, wanted := before.Spec(), after.Spec()
+	for _, name := range after.TopicNames() {
+		if _, has := before.Topic(name); has {
+			continue
+		}
+		topic := wanted.Topics[name]
+		topic.Placements, topic.SlotOverrides, topic.Moves = nil, nil, nil
+		if spec.Topics == nil {
+			spec.Topics = map[string]routing.TopicSpec{}
+		}
+		spec.Topics[name] = topic
+		added = append(added, name)
+	}
+	if len(added) == 0 {
+		return before, nil, nil
+	}
+	table, err := routing.NewTable(spec)
+	return table, added, err
+}
+
 // topic looks at one topic. One that does not exist has no records.
-func (l *liveLook) topic(ctx context.Context, before, after *routing.Topic) error {
+func (l *liveLook) topic(ctx context.Context, before, after *routing.Topic, added bool) error {
 	got, err := live.Rerouted(ctx, l.client, before, after)
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return nil
@@ -87,10 +117,14 @@ func (l *liveLook) topic(ctx context.Context, before, after *routing.Topic) erro
 		return nil
 	}
 	r := got.Record
+	advice := fmt.Sprintf("move it with `%s`, or give --unsafe to break its order", moveCommand(after, r.Tenant)+" "+l.table)
+	if added {
+		advice = "first push the topic as `tenantlane table init` makes it, then " + advice
+	}
 	return answerNo("%w", &liveError{
 		what: fmt.Sprintf("tenant %q is live: %s its record at offset %d of partition %d of topic %q",
 			picture.Tenant(string(r.Tenant)), waitsFor(r), r.Offset, r.Partition, before.Name()),
-		advice: fmt.Sprintf("move it with `%s`, or give --unsafe to break its order", moveCommand(after, r.Tenant)+" "+l.table),
+		advice: advice,
 	})
 }
 

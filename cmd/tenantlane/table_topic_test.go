@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -67,6 +68,27 @@ func TestTableInATopicRefusesToRerouteALiveTenant(t *testing.T) {
 	if got := one[placementJSON](t, inTopic(brokers, "table", "get", "orders", "acme")...); !got.FollowSlot {
 		t.Errorf("acme is placed %+v", got)
 	}
+}
+
+// A topic that is adopted holds records where its clients put them, so the first
+// table to name it may place nobody who has records that are not handled yet.
+func TestTheFirstTableOfATopicPlacesNoLiveTenant(t *testing.T) {
+	brokers := startBroker(t)
+	manual := connect(t, brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	bare, _, _ := strings.Cut(liveTable, "    placements:")
+	adopted := tempFile(t, "adopted.yaml", bare)
+	hashed := one[routeRow](t, "route", "acme", "--table", adopted).Partition
+	placed := tempFile(t, "placed.yaml", strings.Replace(liveTable, "[0]", fmt.Sprintf("[%d]", (hashed+1)%8), 1))
+	if err := manual.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Partition: hashed, Key: []byte("acme")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	commitAt(t, manual, "billing", hashed, 0)
+	runArgs(t, inTopic(brokers, "table", "push", placed, "--create")...).
+		wantError(t, exitNo, `tenant "acme" is live`, "`tenantlane table init`", "tenantlane move start acme")
+	runArgs(t, inTopic(brokers, "table", "push", adopted, "--create")...).wantDone(t)
+	runArgs(t, "table", "push", placed, "--table-topic", "other.routing", "--brokers", brokers, "--create", "--unsafe").wantDone(t)
+	commitAt(t, manual, "billing", hashed, 1)
+	runArgs(t, "table", "push", placed, "--table-topic", "third.routing", "--brokers", brokers, "--create", "--settle", "1ms").wantDone(t)
 }
 
 func TestTableTopicRefuses(t *testing.T) {

@@ -21,7 +21,7 @@ type workerAdmin struct {
 }
 
 func (a *workerAdmin) register(flags *pflag.FlagSet) {
-	flags.StringVar(&a.address, "admin", "", "address of the admin endpoint for `tenantlane lanes`, probes and /metrics; without a host it is loopback,\n"+
+	flags.StringVar(&a.address, "admin", "", "address of the admin endpoint for tenantlane lanes, probes and /metrics; without a host it is loopback,\n"+
 		"and any other wants a token (default: none)")
 	a.secret.register(flags)
 	a.cert.register(flags)
