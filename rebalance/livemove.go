@@ -352,6 +352,7 @@ func (l *liveMove) noteWaiting(waiting []routing.Session) {
 	for _, s := range waiting {
 		w := l.wait(s)
 		w.Left, w.For = true, time.Since(l.began)
+		l.log.Debug("waiting for a producer", zap.Stringer("session", w))
 	}
 	if l.move.Waiting != nil && len(waiting) > 0 {
 		l.move.Waiting(waiting)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -268,6 +269,21 @@ func TestAnOpenMoveIsShownAndAborted(t *testing.T) {
 	}
 }
 
+// onText keeps what is written, and does something at each write that has a text.
+type onText struct {
+	bytes.Buffer
+
+	text string
+	then func()
+}
+
+func (o *onText) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte(o.text)) {
+		o.then()
+	}
+	return o.Buffer.Write(line)
+}
+
 // Ctrl-C during a move that waits aborts it.
 func TestAnInterruptedMoveIsAborted(t *testing.T) {
 	brokers := wrapped(t)
@@ -282,22 +298,14 @@ func TestAnInterruptedMoveIsAborted(t *testing.T) {
 		}
 	}()
 	ctx, cancel := context.WithCancel(t.Context())
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		defer cancel()
-		for changed := table.Changed(); !topicOf(t, table).Moving(); changed = table.Changed() {
-			select {
-			case <-changed:
-			case <-t.Context().Done():
-				return
-			}
-		}
-	})
-	got := runContext(t, ctx, inTopic(brokers, "move", "start", "acme", "--to", "3", "--format", "json", "--log-level", "error")...)
-	watch.Wait()
+	defer cancel()
+	args := inTopic(brokers, "move", "start", "acme", "--to", "3", "--format", "json", "--log-level", "debug")
+	var stdout bytes.Buffer
+	stderr := onText{text: "waiting for a producer", then: cancel}
+	code := run(ctx, args, strings.NewReader(""), &stdout, &stderr)
 	var m moveJSON
-	if err := json.Unmarshal([]byte(got.stdout), &m); err != nil || got.code != exitInterrupted || m.State != "ABORTED" || len(m.WaitingFor) != 1 {
-		t.Errorf("exit code %d, %+v, %v (stderr %q)", got.code, m, err, got.stderr)
+	if err := json.Unmarshal(stdout.Bytes(), &m); err != nil || code != exitInterrupted || m.State != "ABORTED" || len(m.WaitingFor) != 1 {
+		t.Errorf("exit code %d, %+v, %v (stderr %q)", code, m, err, stderr.String())
 	}
 	if err := errors.Join(table.Sync(t.Context())); err != nil || topicOf(t, table).Moved() {
 		t.Errorf("moves %v, %v", topicOf(t, table).Moves(), err)
