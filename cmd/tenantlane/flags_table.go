@@ -23,8 +23,13 @@ type tableFlags struct {
 }
 
 func (t *tableFlags) register(flags *pflag.FlagSet, kafka *kafkaFlags) {
-	t.kafka = kafka
 	flags.StringVar(&t.file, "table", "", "routing table, a YAML file")
+	t.registerTopic(flags, kafka)
+}
+
+// registerTopic is register for a command that takes no table in a file.
+func (t *tableFlags) registerTopic(flags *pflag.FlagSet, kafka *kafkaFlags) {
+	t.kafka = kafka
 	flags.StringVar(&t.topic, "table-topic", "", "routing table, a compacted Kafka topic, like "+store.DefaultPrefix+routingSuffix)
 }
 
@@ -86,32 +91,36 @@ func (t *tableFlags) openFile(ctx context.Context, log *zap.Logger, how opening)
 	return fileStore{file}, nil
 }
 
-func (t *tableFlags) openTopic(ctx context.Context, log *zap.Logger, how opening) (tableStore, error) {
+// openTopic opens the table of --table-topic, which the caller closes.
+func (t *tableFlags) openTopic(ctx context.Context, log *zap.Logger, how opening) (none topicStore, err error) {
+	if t.topic == "" {
+		return none, usagef("no routing table: give --table-topic NAME")
+	}
 	prefix, ok := strings.CutSuffix(t.topic, routingSuffix)
 	if !ok || prefix == "" {
-		return nil, usagef("--table-topic %q: must end in %q, like %s", t.topic, routingSuffix, store.DefaultPrefix+routingSuffix)
+		return none, usagef("--table-topic %q: must end in %q, like %s", t.topic, routingSuffix, store.DefaultPrefix+routingSuffix)
 	}
 	// Whether the cluster answers at all is asked first: loading waits longer.
 	client, err := t.kafka.connect(ctx, log)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	client.Close()
 	opts, err := t.kafka.opts()
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	topic, err := store.OpenTopic(ctx, store.TopicConfig{
 		KafkaOpts: opts, Prefix: prefix, Create: how.create, Empty: how.empty, Logger: log.Named("table"),
 	})
 	if errors.Is(err, routing.ErrNoTable) {
-		return nil, &exitError{exitKafka, fmt.Errorf("%w; make one with `tenantlane table init --table-topic %s` or `tenantlane table push`", err, t.topic)}
+		return none, &exitError{exitKafka, fmt.Errorf("%w; make one with `tenantlane table init --table-topic %s` or `tenantlane table push`", err, t.topic)}
 	}
 	if errors.Is(err, store.ErrTopicMissing) {
-		return nil, &exitError{exitKafka, fmt.Errorf("%w; `tenantlane table init --table-topic %s` does that, and so does `tenantlane table push --create`", err, t.topic)}
+		return none, &exitError{exitKafka, fmt.Errorf("%w; `tenantlane table init --table-topic %s` does that, and so does `tenantlane table push --create`", err, t.topic)}
 	}
 	if err != nil {
-		return nil, kafkaError("routing table", err)
+		return none, kafkaError("routing table", err)
 	}
 	return topicStore{topic}, nil
 }

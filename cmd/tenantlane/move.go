@@ -157,7 +157,7 @@ type liveFlags struct {
 
 // register adds the flags; level is of the logs.
 func (f *liveFlags) register(flags *pflag.FlagSet, level string) {
-	f.table.register(flags, &f.kafka)
+	f.table.registerTopic(flags, &f.kafka)
 	f.kafka.register(flags)
 	f.logs.register(flags, level)
 	flags.StringVar(&f.by.Actor, "actor", "", "who does it, for the table's history (default: the user)")
@@ -180,20 +180,16 @@ func errFileMove(file string) error {
 // openLive opens the table in its topic and makes a coordinator. The caller
 // closes it.
 func openLive(ctx context.Context, table *tableFlags, log *zap.Logger) (*liveMoves, error) {
-	if table.file != "" {
-		return nil, errFileMove(table.file)
-	}
 	// Once it is open the table outlives ctx: a move that is interrupted is
 	// aborted in it.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	bound := context.AfterFunc(ctx, end)
-	opened, err := table.open(life, zap.NewNop(), opening{})
+	tables, err := table.openTopic(life, zap.NewNop(), opening{})
 	if err != nil {
 		end()
 		return nil, cmp.Or(ctx.Err(), err)
 	}
 	bound()
-	tables := opened.(topicStore)
 	opts, err := table.kafka.opts()
 	if err != nil {
 		end()

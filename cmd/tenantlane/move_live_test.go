@@ -221,11 +221,37 @@ func TestMoveStartStrictRefuses(t *testing.T) {
 	} {
 		start(strings.Fields(c.args)...).wantError(t, exitUsage, c.want)
 	}
-	runArgs(t, "move", "status", "--table", tempFile(t, "routing.yaml", wrappedTable), "--brokers", brokers).wantError(t, exitUsage, "table push", "--mode stopped")
+	file := []string{"--table", tempFile(t, "routing.yaml", wrappedTable), "--brokers", brokers}
+	runArgs(t, append([]string{"move", "start", "acme", "--to", "3", "--mode", "strict"}, file...)...).wantError(t, exitUsage, "table push", "--mode stopped")
 	runArgs(t, inTopic(brokers, "move", "abort", "acme")...).wantError(t, exitNo, "no open move")
 	if text := runArgs(t, inTopic(brokers, "move", "status", "nobody")...); text.stdout != "no moves\n" {
 		t.Errorf("%q", text.stdout)
 	}
+}
+
+func TestMovesOfAFileAreNotOffered(t *testing.T) {
+	for _, args := range []string{"move status", "move abort m1", "move run --plan p.json", "table history", "table rollback 2"} {
+		runArgs(t, append(strings.Fields(args), "--table", "routing.yaml")...).wantError(t, exitUsage, "--table:", "--table-topic NAME", "table push")
+		if help := runArgs(t, append(strings.Fields(args), "--help")...); strings.Contains(help.stdout, "--table string") || !strings.Contains(help.stdout, "--table-topic string") {
+			t.Errorf("help of %s:\n%s", args, help.stdout)
+		}
+	}
+	runArgs(t, "move", "status", "--brokers", "127.0.0.1:1").wantError(t, exitUsage, "--table-topic NAME")
+}
+
+// A tenant that is not text is named in hexadecimal wherever moves are.
+func TestMovesOfATenantThatIsNotText(t *testing.T) {
+	brokers := wrapped(t)
+	moved := one[moveJSON](t, inTopic(brokers, "move", "start", "ff00", "--hex", "--to", "3", "--log-level", "error")...)
+	for want, named := range map[int][]string{1: {"ff00", "--hex"}, 0: {"ff00"}} {
+		got := rows[moveStatusJSON](t, runArgs(t, inTopic(brokers, append([]string{"move", "status", "--format", "json"}, named...)...)...))
+		if len(got) != want || want > 0 && (got[0].Move != moved.Move || got[0].TenantHex != "ff00") {
+			t.Errorf("status of %v: %+v, want %d", named, got, want)
+		}
+	}
+	runArgs(t, inTopic(brokers, "move", "status", "zz", "--hex")...).wantError(t, exitUsage, "hexadecimal")
+	runArgs(t, inTopic(brokers, "move", "abort", "zz", "--hex")...).wantError(t, exitUsage, "hexadecimal")
+	runArgs(t, inTopic(brokers, "move", "abort", "ff00", "--hex")...).wantError(t, exitNo, "no open move")
 }
 
 // A move whose coordinator is gone: status shows whom it waits for, abort ends it.
@@ -385,7 +411,8 @@ func TestMoveRunRefuses(t *testing.T) {
 		`{"topic": "invoices", "slot_moves": []}`:                         "invoices",
 		`{"tenant_moves": [{"to": [1]}]}`:                                 "without a tenant",
 		`{"tenant_moves": [{"tenant": "acme"}]}`:                          "nowhere",
-		`{"tenant_moves": [{"tenant_hex": "x"}]}`:                         "tenant_hex",
+		`{"tenant_moves": [{"tenant_hex": "x", "to": [1]}]}`:              "tenant_hex",
+		`{"tenant_moves": [{"tenant_hex": "ff00"}]}`:                      "nowhere",
 		`{"tenant_moves": [{"tenant": "a", "to": [1], "spread": "all"}]}`: "spread",
 	} {
 		runArgs(t, inTopic(brokers, "move", "run", "--plan", tempFile(t, "plan.json", content))...).wantError(t, exitUsage, want)

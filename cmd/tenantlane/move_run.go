@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -179,6 +180,8 @@ func (m *tenantMoveJSON) tenant() (string, error) {
 	switch {
 	case m.Spread != "" && m.Spread != "key" && m.Spread != "random":
 		return "", fmt.Errorf("tenant %q: spread %q must be key or random", m.Tenant, m.Spread)
+	case len(m.To) == 0:
+		return "", fmt.Errorf("tenant %q goes nowhere: to is empty", cmp.Or(m.Tenant, m.TenantHex))
 	case m.TenantHex != "":
 		name, err := hex.DecodeString(m.TenantHex)
 		if err != nil {
@@ -187,8 +190,6 @@ func (m *tenantMoveJSON) tenant() (string, error) {
 		return string(name), nil
 	case m.Tenant == "":
 		return "", errors.New("a tenant move without a tenant")
-	case len(m.To) == 0:
-		return "", fmt.Errorf("tenant %q goes nowhere: to is empty", m.Tenant)
 	}
 	return m.Tenant, nil
 }

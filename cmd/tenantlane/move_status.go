@@ -28,6 +28,7 @@ type moveStatusJSON struct {
 func newMoveStatusCommand(e *env) *cobra.Command {
 	var f liveFlags
 	var output outputFlags
+	var tenants hexFlags
 	var topic string
 	var open bool
 	cmd := &cobra.Command{
@@ -39,12 +40,16 @@ func newMoveStatusCommand(e *env) *cobra.Command {
 			"  tenantlane move status --open --format json --table-topic tenantlane.routing",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			named, err := tenants.move(args)
+			if err != nil {
+				return err
+			}
 			live, err := openLive(cmd.Context(), &f.table, zap.NewNop())
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, live.close()) }()
-			moves, err := live.status(cmd.Context(), topic, args, open)
+			moves, err := live.status(cmd.Context(), topic, named, open)
 			if err != nil {
 				return err
 			}
@@ -52,16 +57,37 @@ func newMoveStatusCommand(e *env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	f.table.register(flags, &f.kafka)
+	f.table.registerTopic(flags, &f.kafka)
 	f.kafka.register(flags)
+	tenants.register(flags)
 	flags.StringVar(&topic, "topic", "", "only moves of this topic (default: of all)")
 	flags.BoolVar(&open, "open", false, "only moves that are neither switched nor aborted")
 	output.register(flags)
 	return cmd
 }
 
+// moveName is how a person names a move: by its id, or by its tenant.
+type moveName struct{ id, tenant string }
+
+// move reads an argument that names a move; without one it is nil, any move.
+func (h *hexFlags) move(args []string) (*moveName, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	tenant, err := h.tenant(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return &moveName{args[0], string(tenant)}, nil
+}
+
+// fits reports whether a move is meant.
+func (n *moveName) fits(m *routing.Move) bool {
+	return n == nil || m.ID == n.id || m.Tenant != "" && m.Tenant == n.tenant
+}
+
 // status lists the moves of the table, of one topic or all.
-func (l *liveMoves) status(ctx context.Context, topic string, named []string, open bool) ([]moveStatusJSON, error) {
+func (l *liveMoves) status(ctx context.Context, topic string, named *moveName, open bool) ([]moveStatusJSON, error) {
 	table := l.table.Table()
 	names := table.TopicNames()
 	if topic != "" {
@@ -74,7 +100,7 @@ func (l *liveMoves) status(ctx context.Context, topic string, named []string, op
 	for _, name := range names {
 		t, _ := table.Topic(name)
 		for _, m := range t.Moves() {
-			if open && !m.Open() || len(named) > 0 && m.ID != named[0] && m.Tenant != named[0] {
+			if open && !m.Open() || !named.fits(m) {
 				continue
 			}
 			shown, err := l.show(ctx, name, m)
@@ -155,7 +181,7 @@ func newMoveAbortCommand(e *env) *cobra.Command {
 			"  tenantlane move abort acme-corp --table-topic tenantlane.routing",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			tenant, err := tenants.tenant(args[0])
+			named, err := tenants.move(args)
 			if err != nil {
 				return err
 			}
@@ -164,7 +190,7 @@ func newMoveAbortCommand(e *env) *cobra.Command {
 				return err
 			}
 			defer func() { err = errors.Join(err, live.close()) }()
-			return live.abort(cmd.Context(), e, topic, args[0], string(tenant), authorOf(cmd, args, f.by), output.json())
+			return live.abort(cmd.Context(), e, topic, named, authorOf(cmd, args, f.by), output.json())
 		},
 	}
 	flags := cmd.Flags()
@@ -176,11 +202,11 @@ func newMoveAbortCommand(e *env) *cobra.Command {
 }
 
 // abort gives an open move up that is named by its id or its tenant.
-func (l *liveMoves) abort(ctx context.Context, e *env, topic, id, tenant string, by store.Author, asJSON bool) error {
-	found, name := l.find(topic, id, tenant)
+func (l *liveMoves) abort(ctx context.Context, e *env, topic string, named *moveName, by store.Author, asJSON bool) error {
+	found, name := l.find(topic, named)
 	switch {
 	case found == nil:
-		return answerNo("the table has no open move %q, nor one of a tenant of that name", id)
+		return answerNo("the table has no open move %q, nor one of a tenant of that name", named.id)
 	case !found.Open():
 		return answerNo("%s is switched: its unit goes to partition %s since epoch %d, and back by another move", found, routing.FormatPartitions(found.To), found.Epoch)
 	}
@@ -199,7 +225,7 @@ func (l *liveMoves) abort(ctx context.Context, e *env, topic, id, tenant string,
 }
 
 // find gives an open move by its id or tenant, else a switched one by its id.
-func (l *liveMoves) find(topic, id, tenant string) (found *routing.Move, of string) {
+func (l *liveMoves) find(topic string, named *moveName) (found *routing.Move, of string) {
 	table := l.table.Table()
 	for _, name := range table.TopicNames() {
 		if topic != "" && name != topic {
@@ -207,7 +233,7 @@ func (l *liveMoves) find(topic, id, tenant string) (found *routing.Move, of stri
 		}
 		t, _ := table.Topic(name)
 		for _, m := range t.Moves() {
-			if m.ID == id || m.Open() && m.Tenant != "" && m.Tenant == tenant {
+			if m.ID == named.id || m.Open() && named.fits(m) {
 				found, of = m, name
 			}
 		}

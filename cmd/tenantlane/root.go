@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,6 +39,7 @@ func newRootCommand(e *env) *cobra.Command {
 	root.SilenceErrors = true
 	root.SilenceUsage = true
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(flagError)
 	root.SetIn(e.stdin)
 	root.SetOut(e.stdout)
 	root.SetErr(e.stderr)
@@ -47,6 +49,16 @@ func newRootCommand(e *env) *cobra.Command {
 	}
 	markStarted(e, root)
 	return root
+}
+
+// flagError says more of a flag that a person expects where it would do nothing.
+func flagError(cmd *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || unknown.GetSpecifiedName() != "table" || cmd.Flags().Lookup("table-topic") == nil {
+		return err
+	}
+	return usagef("%w: a file holds neither moves nor history, so this takes a table in a topic, --table-topic NAME; "+
+		"`tenantlane table push FILE --table-topic NAME --create` puts a file's table there", err)
 }
 
 const groupAnnotation = "tenantlane/group"

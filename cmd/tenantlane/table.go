@@ -37,12 +37,21 @@ type changeFlags struct {
 
 func (c *changeFlags) register(flags *pflag.FlagSet) {
 	c.registerSafe(flags)
+	c.registerUnsafe(flags)
+}
+
+func (c *changeFlags) registerUnsafe(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.unsafe, "unsafe", false, "change the table even if that breaks the order of live tenants")
 }
 
 // registerSafe is register for a change that is never unsafe.
 func (c *changeFlags) registerSafe(flags *pflag.FlagSet) {
 	c.table.register(flags, &c.kafka)
+	c.registerEdit(flags)
+}
+
+// registerEdit adds what every change takes beside its table.
+func (c *changeFlags) registerEdit(flags *pflag.FlagSet) {
 	c.kafka.register(flags)
 	flags.DurationVar(&c.settle, "settle", 2*time.Second, "how long producers without a session may take to see the new table, before it is checked again")
 	flags.StringVar(&c.by.Actor, "actor", "", "who changes the table, for the history of a table in a topic (default: the user)")

@@ -43,11 +43,11 @@ func newTableHistoryCommand(e *env) *cobra.Command {
 			if limit < 0 {
 				return usagef("--limit is %d, must not be negative", limit)
 			}
-			tables, err := table.open(cmd.Context(), zap.NewNop(), opening{})
+			tables, err := table.openTopic(cmd.Context(), zap.NewNop(), opening{})
 			if err != nil {
 				return err
 			}
-			changes, err := tables.history(cmd.Context())
+			changes, err := tables.History(cmd.Context())
 			if closing := tables.Close(); err == nil {
 				err = closing
 			}
@@ -57,7 +57,7 @@ func newTableHistoryCommand(e *env) *cobra.Command {
 			return e.printHistory(changes, limit, output.json())
 		},
 	}
-	table.register(cmd.Flags(), &kafka)
+	table.registerTopic(cmd.Flags(), &kafka)
 	kafka.register(cmd.Flags())
 	cmd.Flags().IntVar(&limit, "limit", 0, "how many changes are listed (default: all)")
 	output.register(cmd.Flags())
@@ -128,7 +128,7 @@ func newTableRollbackCommand(e *env) *cobra.Command {
 				return usagef("revision %q is not a number", args[0])
 			}
 			before, after, err := f.change(cmd, args, func(tables tableStore, present *routing.Table) (*routing.Table, error) {
-				then, unknown := tables.at(cmd.Context(), present, revision)
+				then, unknown := tables.(topicStore).TableAt(cmd.Context(), present, revision) // no other has flags here
 				if unknown != nil {
 					return nil, unknown
 				}
@@ -143,7 +143,9 @@ func newTableRollbackCommand(e *env) *cobra.Command {
 			return err
 		},
 	}
-	f.register(cmd.Flags())
+	f.table.registerTopic(cmd.Flags(), &f.kafka)
+	f.registerEdit(cmd.Flags())
+	f.registerUnsafe(cmd.Flags())
 	output.register(cmd.Flags())
 	return cmd
 }

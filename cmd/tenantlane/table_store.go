@@ -17,10 +17,6 @@ type tableStore interface {
 	// settled waits until every producer has a revision: those that say so by
 	// their word, all others for as long as settle.
 	settled(ctx context.Context, revision uint64, settle time.Duration) error
-	// at gives the table of an earlier revision.
-	at(ctx context.Context, present *routing.Table, revision uint64) (*routing.Table, error)
-	// history lists the changes, oldest first.
-	history(ctx context.Context) ([]routing.History, error)
 	Close() error
 }
 
@@ -38,14 +34,6 @@ func (f fileStore) settled(ctx context.Context, _ uint64, settle time.Duration) 
 	return wait(ctx, settle)
 }
 
-func (f fileStore) at(context.Context, *routing.Table, uint64) (*routing.Table, error) {
-	return nil, errNoHistory
-}
-
-func (f fileStore) history(context.Context) ([]routing.History, error) { return nil, errNoHistory }
-
-var errNoHistory = usagef("a file has no history: that takes a table in a topic, --table-topic NAME")
-
 type topicStore struct{ *store.Topic }
 
 func (t topicStore) update(ctx context.Context, by store.Author, decide func(*routing.Table) (*routing.Table, error)) (*routing.Table, error) {
@@ -62,12 +50,6 @@ func (t topicStore) settled(ctx context.Context, revision uint64, settle time.Du
 	}
 	return wait(ctx, settle)
 }
-
-func (t topicStore) at(ctx context.Context, present *routing.Table, revision uint64) (*routing.Table, error) {
-	return t.TableAt(ctx, present, revision)
-}
-
-func (t topicStore) history(ctx context.Context) ([]routing.History, error) { return t.History(ctx) }
 
 // wait waits for a time, or until ctx ends.
 func wait(ctx context.Context, d time.Duration) error {

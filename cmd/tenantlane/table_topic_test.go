@@ -105,9 +105,9 @@ func TestTableTopicRefuses(t *testing.T) {
 		{[]string{"route", "acme", "--table-topic", "tables", "--brokers", brokers}, exitUsage, []string{`must end in "routing"`}},
 		{[]string{"route", "acme", "--table-topic", "tenantlane.routing", "--table", path, "--brokers", brokers}, exitUsage, []string{"not both"}},
 		{[]string{"table", "push", path, "--table-topic", "tenantlane.routing", "--brokers", brokers}, exitKafka, []string{"does not exist"}},
-		{[]string{"table", "history", "--table", path}, exitUsage, []string{"--table-topic"}},
-		{[]string{"table", "rollback", "2", "--table", path}, exitUsage, []string{"--table-topic"}},
-		{[]string{"table", "rollback", "two", "--table", path}, exitUsage, []string{"two"}},
+		{[]string{"table", "history"}, exitUsage, []string{"--table-topic"}},
+		{[]string{"table", "rollback", "2"}, exitUsage, []string{"--table-topic"}},
+		{[]string{"table", "rollback", "two"}, exitUsage, []string{"two"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			t.Setenv("KAFKA_BROKERS", "")
