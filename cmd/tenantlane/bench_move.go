@@ -68,11 +68,16 @@ func (e *env) benchMove(ctx context.Context, f *benchFlags, cfg bench.MoveConfig
 		if err := e.printBench(f, benchMoveAnswer{broker, report}, moveReportText(cfg, report)); err != nil {
 			return err
 		}
-		if report.Lost+report.OrderViolations > 0 {
-			return answerNo("the promise was broken: %d records lost, %d out of order", report.Lost, report.OrderViolations)
-		}
-		return nil
+		return movesVerdict(report)
 	})
+}
+
+// movesVerdict is the answer "no" when moves broke what they promise.
+func movesVerdict(r bench.MoveReport) error {
+	if r.Lost+r.OrderViolations == 0 {
+		return nil
+	}
+	return answerNo("the promise was broken: %d records lost, %d out of order", r.Lost, r.OrderViolations)
 }
 
 func moveReportText(cfg bench.MoveConfig, r bench.MoveReport) string {

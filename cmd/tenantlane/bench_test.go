@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/tenantlane/tenantlane/internal/bench"
 )
 
 // tiny is each measurement at a size that a test can wait for.
@@ -21,6 +23,7 @@ var tiny = map[string]string{
 	"consume": "--records 2000 --runs 1 --partitions 4 --keys uniform --handler-sleep 1ms --concurrency 10 --seconds 0.2",
 	"fair":    "--records 2000 --rate 400 --runs 1 --partitions 4 --seconds 0.2",
 	"lag":     "--groups 3 --partitions 4 --rounds 1",
+	"move":    "--rate 200 --moves 10 --seconds 0.3 --runs 1 --partitions 4 --producers 1 --workers 1",
 }
 
 func benchArgs(name string, more ...string) []string {
@@ -38,6 +41,7 @@ func TestBenchPrintsTheFieldsOfItsContract(t *testing.T) {
 		},
 		"fair": {"broker", "quiet_p99_ms_alone", "quiet_p99_ms_with_whale", "same_partition", "ratio", "whale_total_ratio"},
 		"lag":  {"broker", "groups", "sample_ms", "cpu_s", "requests", "unknown_partitions"},
+		"move": {"broker", "moves", "aborted", "pause_p50_ms", "pause_p99_ms", "order_violations", "lost", "produced"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := runArgs(t, benchArgs(name, "--format", "json")...)
@@ -63,6 +67,7 @@ func TestBenchPrintsText(t *testing.T) {
 	for name, want := range map[string]string{
 		"route": "all placed", "produce": "bare, two headers", "isolate": "beside the flood", "consume": "ideal fair share",
 		"fair": "in the whale's partition", "lag": "requests",
+		"move": "held back by its producers",
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := benchArgs(name)
@@ -78,6 +83,21 @@ func TestBenchPrintsText(t *testing.T) {
 				t.Errorf("stderr %q does not name %s", got.stderr, brokers)
 			}
 		})
+	}
+}
+
+func TestBenchMoveAnswersNoWhenThePromiseIsBroken(t *testing.T) {
+	for _, c := range []struct {
+		report bench.MoveReport
+		code   int
+	}{
+		{bench.MoveReport{Moves: 9, Aborted: 2}, exitDone},
+		{bench.MoveReport{Lost: 1}, exitNo},
+		{bench.MoveReport{OrderViolations: 1}, exitNo},
+	} {
+		if err := movesVerdict(c.report); exitCode(t.Context(), nil, true, err) != c.code {
+			t.Errorf("%+v: %v, want exit code %d", c.report, err, c.code)
+		}
 	}
 }
 
@@ -123,6 +143,9 @@ func TestBenchUsage(t *testing.T) {
 		{"bench fair --partitions 1", "--partitions"},
 		{"bench lag --groups 0", "--groups"},
 		{"bench lag --replicas 0", "--replicas"},
+		{"bench move --moves 0", "--moves"},
+		{"bench move --workers 0", "--workers"},
+		{"bench move --partitions 1", "--partitions"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			runArgs(t, strings.Fields(c.args)...).wantError(t, exitUsage, c.want)
@@ -154,6 +177,7 @@ func TestCancelEndsEveryMeasurement(t *testing.T) {
 		{"bench", "fair"},
 		{"bench", "lag"},
 		{"bench", "lag", "--brokers", silent},
+		{"bench", "move"},
 	} {
 		for _, after := range []time.Duration{0, 20 * time.Millisecond, 300 * time.Millisecond} {
 			t.Run(strings.Join(append(args[1:2:2], after.String(), args[len(args)-1]), " "), func(t *testing.T) {

@@ -15,7 +15,8 @@
 //
 // # What it does not do
 //
-// It judges nothing and asserts no time: whoever runs it reads the ratio. The
+// It judges no time: whoever runs it reads the ratio. Only what [Move] counts as
+// lost or out of order is wrong whatever the machine, and its reader says so. The
 // absolute figures of an embedded broker say little about a real one.
 //
 // # What may change inside
