@@ -50,7 +50,8 @@
 //
 // engine.go and what it is made of (admit, worker, settle, clock, drain, reread,
 // moves, fence, fault) know no Kafka client; runtime.go, poll.go, group.go,
-// commit.go, begin.go, tableend.go and evidence.go are all that talk to it.
+// commit.go, begin.go, checkpoint.go, evidence.go and tableend.go are all that
+// talk to it.
 // Which record runs next is decided in consumer/lane, what a commit says in
 // consumer/offset, what waits for a move in rebalance/move.
 package consumer

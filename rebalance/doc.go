@@ -41,6 +41,11 @@
 //	 producer    timeout, before this       ▼ own view has the new revision
 //	 resumes     point                    done
 //
+// # Partitions over members
+//
+// A [Balancer] assigns a group's partitions to its members so that those the table
+// dedicates to large tenants are spread over the members first. It moves no record.
+//
 // # Guarantees
 //
 //   - Records of a unit are handled in the order in which each producer sent them.
@@ -63,8 +68,8 @@
 // A stopped move cannot pause producers that it was not given. A live move refuses
 // what it cannot keep in order, with a reason and a remedy ([RefusedError]):
 // topics with producers outside the wrapper, compacted ones, placements in another
-// topic, and partitions that an active group does not read. Nothing here assigns
-// partitions to consumers.
+// topic, and partitions that an active group does not read. Neither changes which
+// worker has which partition: that is the [Balancer]'s job, at a group's rebalance.
 //
 // With a transactional producer a stopped move's old home may end behind a commit
 // marker, which no group commits: it runs into its timeout and aborts.

@@ -30,6 +30,14 @@
 //     have changed unseen. It is published before the first read only at the
 //     topic's high watermark, so a program that starts routes by the table of
 //     now or not at all.
+//   - [Topic.AwaitDrained] returns once nothing of a moving unit is in flight:
+//     each session that was registered before the move has said so, has ended, or
+//     has a lease that is over. It counts that time by its own clock from what it
+//     saw itself, so no two clocks are compared.
+//   - An open move does not outlive its coordinator: at its deadline each follower
+//     that may change the table aborts it, the first of them wins, and the others
+//     see that. For that alone wall clocks are compared; a wrong one costs a
+//     move, no record.
 //   - [Session.Err] turns to [ErrStaleTable] before anyone else may take the
 //     session's lease to be over, whatever the network does.
 //
