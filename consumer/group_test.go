@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -54,38 +55,104 @@ func (c *cluster) commitLog() {
 	})
 }
 
+// gate holds handlers back until the test lets them go on.
+type gate struct {
+	mu sync.Mutex
+	// guards the fields below
+	last    int // values above it wait
+	changed chan struct{}
+}
+
+func newGate() *gate { return &gate{last: math.MaxInt, changed: make(chan struct{})} }
+
+// close lets values pass up to last.
+func (g *gate) close(last int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last = last
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+func (g *gate) open() { g.close(math.MaxInt) }
+
+// then is a handler that works as h once its record may pass.
+func (g *gate) then(h consumer.Handler) consumer.Handler {
+	return func(ctx context.Context, r *consumer.Record) error {
+		value, err := strconv.Atoi(string(r.Value))
+		if err != nil {
+			return consumer.Permanent(err)
+		}
+		for {
+			g.mu.Lock()
+			pass, changed := value <= g.last, g.changed
+			g.mu.Unlock()
+			if pass {
+				return h(ctx, r)
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+}
+
 func TestHandOverLosesRepeatsAndReordersNothing(t *testing.T) {
 	t.Parallel()
 	const partitions, tenants = 6, 12
 	c := newCluster(t, partitions)
 	c.commitLog()
 	j := newJournal()
-	h := func(ctx context.Context, r *consumer.Record) error {
-		time.Sleep(time.Millisecond) //nolint:forbidigo // the handler's own time
-		return j.handle(ctx, r)
-	}
+	g := newGate()
+	syncs := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.SyncGroup}, Observe: true, Count: -1})
 	start := func() (*worker, *ledger) {
 		l := newLedger()
-		return c.start(l.watch(c.config()), h), l
+		return c.start(l.watch(c.config()), g.then(j.handle)), l
 	}
-	c.produce(spread(partitions, tenants, 1, 50)...)
+	// join starts a worker while every handler of the others is at work. They go
+	// on once all know the new member, when partitions are taken away.
+	join := func(members, handled int) (*worker, *ledger) {
+		t.Helper()
+		j.waitFor(t, handled*tenants)
+		before := syncs.Hits()
+		w, l := start()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if err := syncs.Wait(ctx, before+members); err != nil {
+			t.Fatalf("waiting for %d members: %v", members, err)
+		}
+		g.open()
+		return w, l
+	}
+	// leave stops a worker while every handler is at work.
+	leave := func(w *worker, handled int) {
+		t.Helper()
+		j.waitFor(t, handled*tenants)
+		w.cancel()
+		g.open()
+		if err := w.wait(); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+	produce := func(from int) {
+		t.Helper()
+		g.close(from + 5)
+		c.produce(spread(partitions, tenants, from+1, 50)...)
+	}
+	produce(0)
 	first, l1 := start()
 	l1.waitAssigned(t, partitions)
-	j.waitFor(t, 100)
-	second, l2 := start()
+	second, l2 := join(2, 5)
 	l2.waitAssigned(t, 2)
-	c.produce(spread(partitions, tenants, 51, 50)...)
-	third, l3 := start()
+	produce(50)
+	third, l3 := join(3, 55)
 	l3.waitAssigned(t, 1)
-	c.produce(spread(partitions, tenants, 101, 50)...)
-	j.waitFor(t, 800)
-	if err := first.stop(); err != nil {
-		t.Errorf("first worker: %v", err)
-	}
-	c.produce(spread(partitions, tenants, 151, 50)...)
-	if err := second.stop(); err != nil {
-		t.Errorf("second worker: %v", err)
-	}
+	produce(100)
+	leave(first, 105)
+	produce(150)
+	leave(second, 155)
 	j.waitFor(t, 200*tenants)
 	if err := third.stop(); err != nil {
 		t.Errorf("third worker: %v", err)
@@ -109,16 +176,21 @@ func TestCrashRepeatsOnlyWhatWasNotCommitted(t *testing.T) {
 	c.produce(spread(2, 4, 1, 100)...)
 	j := newJournal()
 	l := newLedger()
-	cfg := l.watch(c.mortal())
-	w := c.start(cfg, func(ctx context.Context, r *consumer.Record) error {
-		time.Sleep(time.Millisecond) //nolint:forbidigo // the handler's own time
-		return j.handle(ctx, r)
-	})
-	j.waitFor(t, 100)
-	l.waitCommitted(t, 0, 20)
+	g := newGate()
+	g.close(20)
+	w := c.start(l.watch(c.mortal()), g.then(j.handle))
+	l.waitCommitted(t, 0, 40)
+	l.waitCommitted(t, 1, 40)
+	refused := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.UnknownServerError, Count: -1})
+	g.close(60)
+	j.waitFor(t, 4*60) // all handlers are at work now
 	w.kill()
+	refused.Remove()
 	before := j.all()
 	floor := []int64{c.committed(0), c.committed(1)}
+	if floor[0] != 40 || floor[1] != 40 {
+		t.Fatalf("committed %d, want 40 of each", floor)
+	}
 	again := c.start(c.config(), j.handle)
 	j.waitFor(t, 400)
 	if err := again.stop(); err != nil {
@@ -386,7 +458,6 @@ func TestRevokedPartitionIsNotCommittedByALateWorker(t *testing.T) {
 	cfg := l1.watch(c.config())
 	cfg.DrainTimeout = 100 * time.Millisecond
 	first := c.start(cfg, func(ctx context.Context, r *consumer.Record) error {
-		time.Sleep(time.Millisecond) //nolint:forbidigo // the handler's own time
 		if string(r.Value) == "5" {
 			<-release // does not heed its context
 		}
