@@ -8,7 +8,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tenantlane/tenantlane/partitioner/routing"
-	"github.com/tenantlane/tenantlane/partitioner/store"
 )
 
 // Produce hands a record over and returns; promise, which may be nil, is called
@@ -265,55 +264,6 @@ func (p *Producer) handOver(f *flight) {
 	p.client.Produce(f, &f.rec, p.promise)
 }
 
-// answered is every record's promise.
-func (p *Producer) answered(r *kgo.Record, err error) {
-	f := findFlight(r)
-	if err = Cause(r, err); err == nil && !p.mayAcknowledge(f) {
-		if !p.txn.possible {
-			p.keep(f)
-			return
-		}
-		err = f.fail(store.ErrStaleTable)
-		p.txn.spoil(err)
-	}
-	f.part.done(f.size, err)
-	p.leave(f)
-	p.finish(f, err)
-}
-
-// refuse ends a flight that kgo did not get. Its promise is called later: the
-// caller may hold a lock that the promise takes.
-func (p *Producer) refuse(f *flight, err error) {
-	f.count(err)
-	p.answer(f, err)
-}
-
-// answer ends a flight whose outcome does not come from kgo.
-func (p *Producer) answer(f *flight, err error) {
-	if !p.answers.put(f, err) {
-		p.finish(f, err)
-	}
-}
-
-// finish calls the caller's promise.
-func (p *Producer) finish(f *flight, err error) {
-	p.serial.Lock()
-	f.report(err)
-	if f.promise != nil {
-		f.promise(f.caller, err)
-	}
-	p.serial.Unlock()
-	p.pending.done()
-}
-
-// expire takes a flight out of its tenant's queue because its caller's context
-// has ended.
-func (p *Producer) expire(g *gate, f *flight) {
-	if g.shard.pull(g, f) {
-		p.refuse(f, f.fail(fmt.Errorf("while the tenant was held back: %w", f.ctx.Err())))
-	}
-}
-
 // mayDrain starts to empty a gate's queue, if that is to be done.
 func (p *Producer) mayDrain(g *gate, drain bool) {
 	if drain {
@@ -329,79 +279,4 @@ func (p *Producer) drain(g *gate) {
 			p.refuse(f, err)
 		}
 	}
-}
-
-// failQueued ends what Close could not wait for.
-func (p *Producer) failQueued() {
-	for _, topic := range p.topics.Range {
-		for i := range topic.(*topicState).gates.shards {
-			s := &topic.(*topicState).gates.shards[i]
-			for _, f := range s.drop() {
-				p.refuse(f, f.fail(ErrClosed))
-			}
-			for _, f := range s.dropLate() {
-				p.refuse(f, f.fail(fmt.Errorf("%w: %w", ErrClosed, store.ErrStaleTable)))
-			}
-		}
-	}
-}
-
-// route decides where a flight goes by a table.
-func (p *Producer) route(f *flight, table *routing.Table) error {
-	v := f.topic.by(table)
-	f.revision, f.tenant, f.kind, f.epoch = table.Revision(), nil, 0, 0
-	f.gates, f.move, f.wrapped = 0, nil, v.topic != nil && v.topic.Wrapped()
-	if f.reserved {
-		p.placeAt(f, f.topic.own, -1)
-		return ErrReservedHeader
-	}
-	if v.topic == nil {
-		p.placeAt(f, f.topic.own, byFallback)
-		return nil
-	}
-	tenant, ok := TenantOf(v.rule, &f.rec)
-	if !ok {
-		return p.routeWithoutTenant(f, v)
-	}
-	f.tenant = tenant
-	f.passes[0], f.gates = f.topic, 1
-	d, home, r := f.topic.own, v.topic, v.topic.Lookup(tenant, f.rec.Key)
-	if r.Topic != "" {
-		other := p.topicOf(r.Topic)
-		f.passes[1], f.gates = other, 2
-		d = other.own
-		to, ok := table.Topic(r.Topic)
-		if !ok {
-			p.placeAt(f, d, byFallback)
-			return nil
-		}
-		f.wrapped = f.wrapped || to.Wrapped()
-		home, r = to, to.Lookup(tenant, f.rec.Key)
-	}
-	f.kind, f.epoch = r.Kind, r.Epoch
-	if home.Moving() {
-		f.move = home.OpenMove(tenant, r.Slot, r.Kind)
-	}
-	if r.Kind == routing.KindSpreadRandom {
-		r.Partition = p.spread.pick(r.Partitions)
-	}
-	p.placeAt(f, d, r.Partition)
-	if r.Partition < 0 {
-		return ErrNoKey
-	}
-	return nil
-}
-
-func (p *Producer) routeWithoutTenant(f *flight, v *topicView) error {
-	if p.own.cfg.OnNoTenant != SpreadNoTenant {
-		p.placeAt(f, f.topic.own, -1)
-		return ErrNoTenant
-	}
-	f.kind = routing.KindSpreadRandom
-	p.placeAt(f, f.topic.own, p.spread.pick(v.shared))
-	return nil
-}
-
-func (p *Producer) placeAt(f *flight, d *dest, partition int32) {
-	f.rec.Topic, f.partition, f.part = d.name, partition, d.part(max(partition, -1))
 }
