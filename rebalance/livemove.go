@@ -1,7 +1,6 @@
 package rebalance
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,24 +42,6 @@ type LiveMove struct {
 // UnorderedCost is what is given up by moving a unit of a topic whose producers
 // are not all wrapped.
 const UnorderedCost = "producers without partitioner.Producer do not wait: a record that one of them sends to the old partition during or after the move is handled beside newer ones in the new partition, in any order"
-
-// Wait is a producer's session that a move waited for.
-type Wait struct {
-	Session routing.Session
-	// For is how long, from when the table held the unit's records back.
-	For time.Duration
-	// Over says that its lease ran out instead of it answering.
-	Over bool
-	// Left says that the move ended before it answered.
-	Left bool
-}
-
-// String names the session by its client.
-func (w Wait) String() string { return sessionName(w.Session) }
-
-func sessionName(s routing.Session) string {
-	return cmp.Or(s.Client, "a producer") + " " + s.ID.String()[:8]
-}
 
 // errGone says that another party aborted the move.
 var errGone = errors.New("another party aborted it at its deadline, or by command")
@@ -311,75 +292,6 @@ func slotMoves(topic *routing.Topic, to map[int32]int32) []routing.SlotMove {
 	return list
 }
 
-// drain returns once no producer has anything of the unit in flight.
-func (l *liveMove) drain(ctx context.Context, course *move.Coordination) error {
-	if end, ok := ctx.Deadline(); ok { // something of it is kept for what comes after
-		margin, done := context.WithDeadline(ctx, end.Add(-min(switchMargin, l.move.Deadline/2)))
-		defer done()
-		ctx = margin
-	}
-	over, err := l.c.cfg.Table.AwaitDrained(ctx, l.report.ID, l.noteWaiting)
-	if err != nil {
-		course.GiveUp()
-		return fmt.Errorf("producers that have not answered: %w", err)
-	}
-	course.Drained()
-	l.noteWaiting(nil)
-	for _, s := range over {
-		l.wait(s).Over = true
-		l.over = append(l.over, s.ID)
-		l.log.Warn("a producer did not answer, and its lease is over: it sends no more", zap.String("session", sessionName(s)))
-	}
-	l.log.Info("drained at every producer", zap.Duration("took", time.Since(l.began)), zap.Int("sessions", l.report.Sessions),
-		zap.Stringers("waited_for", l.sortedWaits()))
-	return nil
-}
-
-func (l *liveMove) wait(s routing.Session) *Wait {
-	w, ok := l.waits[s.ID]
-	if !ok {
-		w = &Wait{Session: s}
-		l.waits[s.ID] = w
-	}
-	return w
-}
-
-// noteWaiting notes who is waited for now.
-func (l *liveMove) noteWaiting(waiting []routing.Session) {
-	for _, w := range l.waits {
-		w.Left = false
-	}
-	for _, s := range waiting {
-		w := l.wait(s)
-		w.Left, w.For = true, time.Since(l.began)
-		l.log.Debug("waiting for a producer", zap.Stringer("session", w))
-	}
-	if l.move.Waiting != nil && len(waiting) > 0 {
-		l.move.Waiting(waiting)
-	}
-}
-
-// noteWaits puts into the report who was waited for.
-func (l *liveMove) noteWaits() {
-	for _, w := range l.waits {
-		if w.Left {
-			w.For = time.Since(l.began)
-		}
-	}
-	l.report.Waits = l.sortedWaits()
-}
-
-func (l *liveMove) sortedWaits() []Wait {
-	waits := make([]Wait, 0, len(l.waits))
-	for _, w := range l.waits {
-		waits = append(waits, *w)
-	}
-	slices.SortFunc(waits, func(a, b Wait) int {
-		return cmp.Or(cmp.Compare(a.For, b.For), cmp.Compare(a.String(), b.String()))
-	})
-	return waits
-}
-
 // fence ends the unit in its old partitions, in all of them at once.
 func (l *liveMove) fence(ctx context.Context, course *move.Coordination) error {
 	fences, err := l.c.writeFences(ctx, l.move.Topic, l.prepared)
@@ -416,72 +328,4 @@ func (l *liveMove) switchTable(ctx context.Context, course *move.Coordination) e
 	course.Committed()
 	l.report.Revision = table.Revision()
 	return nil
-}
-
-func isOpen(topic *routing.Topic, id string) bool {
-	m, ok := topic.Move(id)
-	return ok && m.Open()
-}
-
-// lookOrAbort gives the table as it is once every other writer is shut out, and
-// takes a move out of it that is open, if that is wanted.
-func (c *LiveCoordinator) lookOrAbort(ctx context.Context, topic, id string, by store.Author, abort bool) (*routing.Table, error) {
-	return c.cfg.Table.Update(ctx, by, func(present *routing.Table) (*routing.Table, error) {
-		if t, ok := present.Topic(topic); !ok || !abort || !isOpen(t, id) {
-			return present, nil
-		}
-		return present.Edit(routing.AbortMove(topic, id))
-	})
-}
-
-// Abort gives an open move up: its unit's records go on to where they went
-// before. It is routing.ErrMoveNotOpen if the move is switched, or not there.
-func (c *LiveCoordinator) Abort(ctx context.Context, topic, id string, by store.Author) error {
-	_, err := c.cfg.Table.Update(ctx, by, func(present *routing.Table) (*routing.Table, error) {
-		return present.Edit(routing.AbortMove(topic, id))
-	})
-	if err != nil {
-		return fmt.Errorf("abort of move %s of topic %s: %w", id, topic, err)
-	}
-	c.cfg.Logger.Info("move aborted", zap.String("topic", topic), zap.String("move", id))
-	return nil
-}
-
-// abortOverdue ends what other coordinators left behind. Producers and workers
-// do the same, if there are any.
-func (c *LiveCoordinator) abortOverdue(ctx context.Context, topic string) error {
-	t, ok := c.cfg.Table.Table().Topic(topic)
-	if !ok {
-		return nil
-	}
-	for _, m := range t.Moves() {
-		if !m.Open() || time.Now().Before(m.Deadline) {
-			continue
-		}
-		by := store.Author{Reason: "move " + m.ID + " was not switched by its deadline"}
-		if _, err := c.lookOrAbort(ctx, topic, m.ID, by, true); err != nil {
-			return fmt.Errorf("ending %s, which is past its deadline: %w", m, err)
-		}
-		c.cfg.Logger.Warn("a move was left behind past its deadline, and is aborted", zap.String("topic", topic), zap.String("move", m.ID))
-	}
-	return nil
-}
-
-// Waiting lists the producers that an open move waits for now. It is
-// routing.ErrMoveNotOpen if the move is not open.
-func (c *LiveCoordinator) Waiting(ctx context.Context, id string) ([]routing.Session, error) {
-	ctx, enough := context.WithCancel(ctx)
-	defer enough()
-	var waiting []routing.Session
-	told := false
-	_, err := c.cfg.Table.AwaitDrained(ctx, id, func(now []routing.Session) {
-		if !told {
-			waiting, told = now, true
-			enough()
-		}
-	})
-	if told {
-		return waiting, nil
-	}
-	return nil, err
 }
