@@ -159,6 +159,7 @@ func (e *engine) push(a *admission, rt *route, p *partition, in *arrival, record
 	if !in.copies {
 		e.hold(p, in.charge(fields, len(records), open))
 	}
+	e.size = int64(fields/len(records) + recordOverhead)
 	e.wakeOne()
 	if open {
 		last := records[len(records)-1]
@@ -218,7 +219,7 @@ func (e *engine) pushOne(p *partition, in *arrival, c *classified) bool {
 		// Where handlers are slow a record waits, and a copy of it, which
 		// pins no fetch, costs little beside its handling. Most of a backlog
 		// is skipped and needs none.
-		it.Rec.rec = e.copies.next()
+		it.Rec.rec = e.copies.next(c.fields)
 	}
 	if e.sched.PushTo(p.lanes, &c.id, &it) != lane.Queued {
 		e.skipped(p)

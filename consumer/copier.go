@@ -20,28 +20,44 @@ const (
 // engine's lock is held meanwhile. The zero copier is ready.
 type copier struct {
 	records []kgo.Record // not used yet
+	fields  int          // bytes that they may still have
+	alone   *kgo.Record  // not used yet, for a large one
+	taken   bool         // the next copy is alone
 	bytes   []byte       // not used yet
 }
 
-// next is where the next copy will be. It is the same until fill.
-func (c *copier) next() *kgo.Record {
-	if len(c.records) == 0 {
-		c.records = make([]kgo.Record, copyRecords)
+// next is where the copy of a record with so many bytes of fields will be. It is
+// the same until fill, for records of that size. A copy keeps what its neighbors
+// in the allocation refer to, so they are few if they are large.
+func (c *copier) next(fields int) *kgo.Record {
+	if c.taken = fields >= copyAlone; c.taken {
+		if c.alone == nil {
+			c.alone = new(kgo.Record)
+		}
+		return c.alone
+	}
+	if len(c.records) == 0 || fields > c.fields {
+		c.records = make([]kgo.Record, min(copyBytes/max(fields, 1), copyRecords))
+		c.fields = copyBytes
 	}
 	return &c.records[0]
 }
 
-// fill copies r to what next returned.
+// fill copies r to what next returned last.
 func (c *copier) fill(r *kgo.Record) {
-	copyInto(c.next(), r, c.room(payload(r)))
+	n := payload(r)
+	if c.taken {
+		copyInto(c.alone, r, make([]byte, 0, n))
+		c.alone = nil
+		return
+	}
+	copyInto(&c.records[0], r, c.room(n))
 	c.records = c.records[1:]
+	c.fields -= n
 }
 
-// room is memory for n bytes.
+// room is memory for n bytes, fewer than copyAlone.
 func (c *copier) room(n int) []byte {
-	if n >= copyAlone {
-		return make([]byte, 0, n)
-	}
 	if n > len(c.bytes) {
 		c.bytes = make([]byte, copyBytes)
 	}

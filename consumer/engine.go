@@ -55,6 +55,7 @@ type engine struct {
 	behind    map[*partition]struct{} // with skipped records or names to resolve
 	rewinds   []*partition            // whose checkpoint turned out to be of another log
 	held      int64                   // bytes, over all partitions
+	size      int64                   // bytes of a record, by the last ones that were admitted
 	full      time.Duration           // since when the worker is full; 0: it is not
 	strict    time.Duration           // until then no lane may exceed its bound
 	waiting   bool                    // the poll loop waits for room
@@ -261,13 +262,22 @@ func (e *engine) bounds() (records int, bytes int64) {
 	return records, bytes
 }
 
-// space is how many records the main cursor may admit now.
+// space is how many records the main cursor may admit now, if they are as large
+// as the last ones: one response of a broker may decompress to far more bytes
+// than there is room for, and what a poll leaves waits in the client. A 64th of
+// the bytes is asked for at least, so that polls at the bound are not of one
+// record each.
 func (e *engine) space() int {
 	records, bytes := e.bounds()
 	if e.held >= bytes {
 		return 0
 	}
-	return max(records-e.sched.Records(), 0)
+	n := max(records-e.sched.Records(), 0)
+	if e.size == 0 {
+		return n
+	}
+	room := max(bytes-e.held, bytes/64)/e.size + 1
+	return int(min(int64(n), room))
 }
 
 // spaceForRereads says that there is room for what has to be read again.

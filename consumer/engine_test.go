@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -896,4 +897,31 @@ func TestAThousandBackOffsTakeOneTimer(t *testing.T) {
 			t.Errorf("%d goroutines for 1,000 records in back-off, want the workers'", n)
 		}
 	})
+}
+
+// A broker's response may decompress to any number of bytes. What a poll takes
+// of it follows from the bytes that are free and the size of the records before.
+func TestAPollTakesNoMoreThanTheBytesThatAreFree(t *testing.T) {
+	const each, most = 60_000, 1 << 20
+	for _, slow := range []bool{false, true} {
+		s := &script{do: func(ctx context.Context, _ *Record) error { <-ctx.Done(); return ctx.Err() }}
+		inBubble(t, Config{MaxBytes: most, LaneBytes: most, Concurrency: 1}, s.handle, func(b *bench) {
+			b.slow.Store(slow)
+			b.engine.open(topicPartition{"orders", 0}, begin{epoch: -1, committed: unknownOffset}, 0)
+			a := &admission{}
+			for at, n := 0, 1; n > 0; n = b.free() {
+				fp := &kgo.FetchPartition{Partition: 0, HighWatermark: 1 << 20}
+				for range n {
+					fp.Records = append(fp.Records, &kgo.Record{
+						Topic: "orders", Key: []byte(strconv.Itoa(at)), Value: make([]byte, each), Offset: int64(at),
+					})
+					at++
+				}
+				b.admit(a, "orders", fp)
+			}
+			if b.held < most || b.held > most+2*each {
+				t.Errorf("slow %v: %d bytes held at the bound of %d", slow, b.held, most)
+			}
+		})
+	}
 }

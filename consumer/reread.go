@@ -381,7 +381,7 @@ func (o *offering) bring(pass *lane.Pass[entry], c *classified, in *arrival) lan
 		}
 	}
 	it := c.costed(in, o.cfg.Cost)
-	it.Rec.rec = o.copies.next()
+	it.Rec.rec = o.copies.next(c.fields)
 	verdict := o.sched.Refill(pass, c.id, it)
 	if verdict == lane.Queued {
 		o.copies.fill(c.rec)
