@@ -35,6 +35,10 @@
 // knows. Nothing from there on is in memory, and no re-read feeds it, until
 // Reopen; earlier records go on.
 //
+// Being late is beside them as well: such a lane lies too far below the cursor
+// (MarkLate). It is granted nothing more, and its records go through TakeLate to
+// the caller, who gives them up, until the lane is within the limit again.
+//
 // # What it guarantees
 //
 //   - Records of a lane are granted in offset order, by one grant at a time

@@ -176,7 +176,7 @@ func (l *lane[R]) checkGate() error {
 		return fmt.Errorf("lane %q waits at %d and overflows %v", l.key, l.gate.Offset, l.over)
 	case l.gate != nil && (l.from > l.gate.Offset || l.to < l.gate.Offset):
 		return fmt.Errorf("lane %q waits at %d and skipped %d to %d", l.key, l.gate.Offset, l.from, l.to)
-	case l.fed != (l.over && (l.gate == nil || l.from < l.gate.Offset)):
+	case l.fed != (l.over && l.lateUntil() == 0 && (l.gate == nil || l.from < l.gate.Offset)):
 		return fmt.Errorf("lane %q is fed %v", l.key, l.fed)
 	case l.fed && p.overs[l.overIndex] != l:
 		return fmt.Errorf("lane %q is not where it says", l.key)

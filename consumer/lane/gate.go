@@ -63,7 +63,7 @@ func (s *Scheduler[R]) Wanted(ps *Pass[R], id *ID, offset int64) bool {
 func (s *Scheduler[R]) wanted(ps *Pass[R], id *ID, offset int64) *lane[R] {
 	l := s.find(ps.p, id.Key, s.hash(id.Key))
 	switch {
-	case l == nil || !l.over || offset < l.from || offset > l.to:
+	case l == nil || !l.over || offset < l.from || offset > l.to || l.lateUntil() != 0:
 		return nil
 	case l.from < ps.at:
 		return nil // the pass began above what the lane needs first
@@ -79,7 +79,7 @@ func (s *Scheduler[R]) gate(l *lane[R], g Gate) {
 		return
 	}
 	l.ungate()
-	l.gate = &g
+	l.gate, l.waits = &g, true
 	l.countGate(1)
 	l.gateIndex = len(l.p.gated)
 	l.p.gated = append(l.p.gated, l)
@@ -121,7 +121,7 @@ func (s *Scheduler[R]) advance(l *lane[R], to int64) {
 // relist puts an overflowing lane among those that a re-read may feed, or takes
 // it out where it has come to its gate.
 func (s *Scheduler[R]) relist(l *lane[R]) {
-	l.setFed(l.over && (l.gate == nil || l.from < l.gate.Offset))
+	l.setFed(l.over && l.lateUntil() == 0 && (l.gate == nil || l.from < l.gate.Offset))
 }
 
 // Gated is a lane that waits.

@@ -9,6 +9,7 @@ const (
 	held
 	shadowed // a grant of the same lane from an earlier assignment is in hand
 	revoked
+	overdue // late: see late.go
 )
 
 // lane is the ordered queue of one order key in one partition. Records in
@@ -35,6 +36,8 @@ type lane[R any] struct {
 	from, to int64  // first and last skipped offset, while overflowing
 	full     uint64 // the pass that found no room
 	gate     *Gate  // it waits there; nil: it does not
+	late     *late  // nil: it never was
+	waits    bool   // it had to wait for somebody when MarkLate last looked
 
 	fed       bool // in Partition.overs
 	overIndex int  // there
@@ -124,6 +127,7 @@ func (l *lane[R]) setOver(over bool) {
 	l.p.over--
 	l.setFed(false)
 	l.ungate()
+	l.endLate()
 }
 
 // setFed changes whether re-reads may feed the lane.
@@ -224,6 +228,7 @@ func (s *Scheduler[R]) free(l *lane[R]) {
 	l.gen++
 	l.p, l.t, l.loose = nil, nil, nil
 	l.attempts, l.bytes, l.ent.v = 0, 0, 0
+	l.late, l.waits = nil, false
 	if len(l.buf) > keepRing {
 		s.rings.put(l.buf)
 		l.buf, l.head = nil, 0

@@ -120,7 +120,7 @@ func (s *Scheduler[R]) Overflows(p *Partition[R], dst []Overflow) []Overflow {
 // had waited below.
 func (s *Scheduler[R]) Lost(p *Partition[R], start int64) int {
 	n := 0
-	for _, lanes := range [...][]*lane[R]{p.overs, p.gated} {
+	for _, lanes := range [...][]*lane[R]{p.overs, p.gated, p.late} {
 		for i := len(lanes) - 1; i >= 0; i-- {
 			l := lanes[i]
 			if l == nil || l.from >= start {

@@ -18,6 +18,7 @@ type Partition[R any] struct {
 	over    int        // overflowing lanes
 	overs   []*lane[R] // of these, those that a re-read may feed, in no order
 	gated   []*lane[R] // lanes that wait at a gate, in no order
+	late    []*lane[R] // late lanes, in no order
 	gates   [Whys]int  // of these, by reason
 	running int        // grants in hand
 	records int
@@ -156,7 +157,7 @@ func (s *Scheduler[R]) Revoke(p *Partition[R]) {
 	for _, l := range p.all {
 		s.discard(l)
 	}
-	p.lanes, p.all, p.first, p.overs, p.gated = table[lane[R]]{}, nil, nil, nil, nil
+	p.lanes, p.all, p.first, p.overs, p.gated, p.late = table[lane[R]]{}, nil, nil, nil, nil, nil
 	s.parts = slices.DeleteFunc(s.parts, func(q *Partition[R]) bool { return q == p })
 }
 

@@ -98,6 +98,7 @@ func (w *world) finish() {
 			w.poll(p)
 			w.reopen(p, true)
 			w.reread(p)
+			w.giveUp(p)
 			for _, k := range w.keys {
 				w.life.s.ResumeLane(p.p, k.bytes)
 				w.life.s.ResumeTenant(k.owner)

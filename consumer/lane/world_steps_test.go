@@ -24,6 +24,8 @@ func (w *world) step() {
 		w.release(w.rnd.Intn(100) < 30)
 	case n < 80:
 		w.reread(w.anyPart())
+	case n < 82:
+		w.giveUp(w.anyPart())
 	case n < 86:
 		w.commit(w.anyPart(), w.rnd.Intn(8) > 0)
 	case n < 88:

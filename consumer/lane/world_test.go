@@ -93,6 +93,7 @@ type part struct {
 	last     map[int]int64 // the highest offset done of each key
 	inMemory map[int64]bool
 	gates    map[int]int64 // of each key that waits: where
+	letters  *letters
 }
 
 type inHand struct {
