@@ -88,10 +88,13 @@ type Config struct {
 	// once, so many bytes for each byte that is read for the first time, and
 	// 1 MiB a second for each partition. Default 2; negative: none.
 	RereadRatio float64
-	// MaxDistance is how many offsets a runnable lane may be behind its
-	// partition's cursor before the partition is not read on. Default
-	// 10,000,000.
+	// MaxDistance is how many offsets a runnable lane that overflows may be
+	// behind its partition's cursor; then TooFar applies. A lane that is
+	// parked or paused, or that waits for a move, may be any number behind.
+	// Default 10,000,000.
 	MaxDistance int64
+	// TooFar says what becomes of a partition whose lane is further behind.
+	TooFar TooFar
 
 	// HandlerTimeout is the deadline of one handling, checked to about a
 	// tenth of it. A handler that ignores it keeps its lane, so that order
@@ -180,6 +183,23 @@ const (
 	// DeadLetter writes the record to the dead-letter topic and goes on
 	// once the broker has acknowledged it.
 	DeadLetter
+)
+
+// TooFar is what becomes of a partition when one of its lanes is more than
+// Config.MaxDistance behind.
+type TooFar uint8
+
+const (
+	// TooFarPause does not read the partition on until the lane has caught up:
+	// all of its tenants wait for one.
+	TooFarPause TooFar = iota
+	// TooFarDeadLetter writes that lane's oldest records to the dead-letter
+	// topic, unhandled and in order, until the lane is an eighth within the
+	// limit, and handles what follows once the broker has acknowledged them. Of
+	// a lane that had been parked or paused, or had waited for a move, and of
+	// every lane after a restart, only what the cursor has read since counts.
+	// A handler that hangs keeps its lane: that one's distance grows.
+	TooFarDeadLetter
 )
 
 // Order says which records of a tenant are kept in order. How tenants share
@@ -357,6 +377,8 @@ func (c *Config) validatePolicies() error {
 		return fmt.Errorf("consumer.Config: NoTenant %d is unknown", c.NoTenant)
 	case c.ForeignStamps > ForeignHandle:
 		return fmt.Errorf("consumer.Config: ForeignStamps %d is unknown", c.ForeignStamps)
+	case c.TooFar > TooFarDeadLetter:
+		return fmt.Errorf("consumer.Config: TooFar %d is unknown", c.TooFar)
 	case c.Start > StartLatest:
 		return fmt.Errorf("consumer.Config: Start %d is unknown", c.Start)
 	}

@@ -25,7 +25,9 @@
 //     done at or above the frontier when more lanes are behind than a commit can
 //     name. Metadata that is in doubt is ignored: that costs repeats, no loss.
 //   - A lane that is full does not hold back its partition: the worker reads on,
-//     and reads what it skipped again, within a budget (consumer/refetch).
+//     and reads what it skipped again, within a budget (consumer/refetch). Beyond
+//     Config.MaxDistance its oldest records are dead-lettered, or the partition
+//     waits, as Config.TooFar says.
 //   - A tenant that is slow, fails or floods holds its own lane only. No worker
 //     waits for a back-off, and a handler that ignores its deadline gives its
 //     worker slot back (and keeps its lane, so that order holds).
@@ -49,7 +51,7 @@
 // # What may be changed inside
 //
 // engine.go and what it is made of (admit, worker, settle, clock, drain, reread,
-// moves, fence, fault) know no Kafka client; runtime.go, poll.go, group.go,
+// late, moves, fence, fault) know no Kafka client; runtime.go, poll.go, group.go,
 // commit.go, begin.go, checkpoint.go, evidence.go and tableend.go are all that
 // talk to it.
 // Which record runs next is decided in consumer/lane, what a commit says in

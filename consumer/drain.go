@@ -38,7 +38,7 @@ func (e *engine) drain(ctx context.Context, parts []*partition) {
 // drained says that no more can be waited for.
 func (e *engine) drained(parts []*partition) bool {
 	for _, p := range parts {
-		if p.lanes.InHand() > 0 || e.pending(p) {
+		if p.lanes.InHand() > 0 || p.rereads.surrender != nil || e.pending(p) {
 			return false
 		}
 	}

@@ -159,6 +159,9 @@ func (e *engine) follow(p *partition, at begin) {
 	case at.offset != unknownOffset:
 		p.progress = offset.NewTracker(at.offset)
 	}
+	if p.progress != nil {
+		p.rereads.base = p.progress.Next()
+	}
 }
 
 // limit is how much a commit may say of a partition, beside the group's start

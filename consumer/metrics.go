@@ -19,6 +19,8 @@ type metrics struct {
 	skipped     *prometheus.CounterVec // topic
 	deadLetters *prometheus.CounterVec // topic
 	deadErrs    *prometheus.CounterVec // topic
+	late        *prometheus.CounterVec // topic
+	lateLetters *prometheus.CounterVec // topic
 	panics      *prometheus.CounterVec // topic
 	timeouts    *prometheus.CounterVec // topic
 	lost        *prometheus.CounterVec // topic, partition
@@ -46,6 +48,8 @@ func newMetrics() *metrics {
 		skipped:     counterVec("skipped_records_total", "Records that ended without success by Skip or policy.", "topic"),
 		deadLetters: counterVec("dead_letters_total", "Records written to the dead-letter topic.", "topic"),
 		deadErrs:    counterVec("dead_letter_errors_total", "Failed writes of dead letters; they are tried again.", "topic"),
+		late:        counterVec("too_far_lanes_total", "Times a lane was too far behind, so that its records went to the dead-letter topic.", "topic"),
+		lateLetters: counterVec("too_far_records_total", "Records written to the dead-letter topic since their lane was too far behind; dead_letters_total has them too.", "topic"),
 		panics:      counterVec("handler_panics_total", "Panics of handlers.", "topic"),
 		timeouts:    counterVec("handler_timeouts_total", "Handlings that reached their deadline.", "topic"),
 		lost:        counterVec("lost_records_total", "Offsets that retention deleted before they were handled.", "topic", "partition"),
@@ -67,7 +71,7 @@ func newMetrics() *metrics {
 // collectors lists them for registration.
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.rebalances, m.commits, m.commitErrs, m.fetchErrs, m.retries, m.skipped, m.deadLetters, m.deadErrs,
+		m.rebalances, m.commits, m.commitErrs, m.fetchErrs, m.retries, m.skipped, m.deadLetters, m.deadErrs, m.late, m.lateLetters,
 		m.panics, m.timeouts, m.lost, m.resets, m.control, m.noTenant, m.notOwned, m.stops, m.stalls, m.reread, m.ignored,
 		m.stale, m.foreign, m.fences, m.tableErrs,
 	}

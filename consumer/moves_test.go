@@ -188,20 +188,26 @@ func TestStoppingDoesNotWaitForLanesThatWait(t *testing.T) {
 }
 
 func TestALaneThatWaitsDoesNotHoldTheCursor(t *testing.T) {
-	inHouse(t, 2, 1, Config{MaxDistance: 10, MaxRecords: 16, LaneRecords: 2}, func(t *testing.T, h *house) {
-		w := h.workers[0]
-		h.place("acme", 0)
-		h.moveTenant("m1", "acme", 1)
-		h.send("acme", 1)
-		for i := range 100 {
-			h.sendTo(1, "other", strconv.Itoa(i+1), 0, routing.KindSlot)
-		}
-		w.assign(1)
-		h.settle()
-		if len(w.far()) > 0 || w.cursors[1] != 101 {
-			t.Errorf("the partition is read up to %d of 101, paused %v", w.cursors[1], w.far())
-		}
-	})
+	for _, policy := range []TooFar{TooFarPause, TooFarDeadLetter} {
+		cfg := Config{MaxDistance: 10, MaxRecords: 16, LaneRecords: 2, TooFar: policy}
+		inHouse(t, 2, 1, cfg, func(t *testing.T, h *house) {
+			w := h.workers[0]
+			h.place("acme", 0)
+			h.moveTenant("m1", "acme", 1)
+			h.send("acme", 1)
+			for i := range 100 {
+				h.sendTo(1, "other", strconv.Itoa(i+1), 0, routing.KindSlot)
+			}
+			w.assign(1)
+			h.settle()
+			if len(w.far()) > 0 || w.cursors[1] != 101 {
+				t.Errorf("policy %d: the partition is read up to %d of 101, paused %v", policy, w.cursors[1], w.far())
+			}
+			if st := w.statusOf([]byte("acme")); st.State != StateMoved || st.Waiting != 1 {
+				t.Errorf("policy %d: the lane that waits is %+v", policy, st)
+			}
+		})
+	}
 }
 
 func TestOperatorsSeeWhatAMovedLaneWaitsFor(t *testing.T) {

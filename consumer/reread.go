@@ -53,6 +53,9 @@ type rereads struct {
 	at      time.Duration  // when tokens held
 	after   time.Duration  // not before, since the last one failed
 	far     bool           // the cursor must wait: a lane is too far behind
+	base    int64          // where the cursor began: nobody is late for what lies before it
+
+	surrender *surrender // of late lanes; nil: none is under way
 }
 
 // framing is about what a record takes in a batch beside its fields.
@@ -76,6 +79,7 @@ type job struct {
 	from  int64
 	scout bool
 	kept  *refetch.Chunk // instead of reading
+	late  *surrender     // it is for late lanes
 }
 
 // size is about how many bytes to ask for. What a scout reads beyond the record
@@ -150,15 +154,26 @@ func (e *engine) nextJob() (*job, time.Duration) {
 	return nil, wait
 }
 
-// plan chooses p's next re-read. later says that there is one that waits for
-// tokens.
+// plan chooses p's next re-read. later says that there is one that waits, for
+// tokens or for a late lane's handler.
 func (e *engine) plan(p *partition, now time.Duration) (j *job, later bool) {
+	p.rereads.refill(now)
+	j, later = e.planLate(p)
+	if j != nil {
+		return j, false
+	}
+	j, tokens := e.planLanes(p)
+	return j, later || tokens
+}
+
+func (e *engine) planLanes(p *partition) (j *job, later bool) {
 	r := &p.rereads
-	r.refill(now)
 	name, named := p.progress.FirstName()
 	e.overflows = e.sched.Overflows(p.lanes, e.overflows[:0])
 	if !named && len(e.overflows) == 0 {
-		delete(e.behind, p)
+		if p.lanes.Late() == 0 {
+			delete(e.behind, p)
+		}
 		e.setFar(p, false)
 		e.dropKept(p)
 		return nil, false
@@ -168,7 +183,7 @@ func (e *engine) plan(p *partition, now time.Duration) (j *job, later bool) {
 	}
 	low := lowest(e.overflows)
 	if low != nil {
-		e.setFar(p, p.progress.Next()-low.First > e.cfg.MaxDistance)
+		e.setFar(p, e.cfg.TooFar == TooFarPause && p.progress.Next()-low.First > e.cfg.MaxDistance)
 	}
 	switch {
 	case named && (low == nil || name <= low.First):
@@ -242,9 +257,11 @@ func (e *engine) doJob(ctx context.Context, r reader, j *job) {
 	}
 	switch out, gone := errors.AsType[*refetch.ErrOutOfRange](err); {
 	case gone && out.Start > j.from:
-		e.lostBelow(j.p, out.Start)
+		e.lostBelow(j, out.Start)
 	case err != nil:
 		e.rereadFailed(ctx, j, err)
+	case j.late != nil:
+		e.giveUp(j.late, chunk)
 	default:
 		e.offer(j, chunk)
 	}
@@ -258,15 +275,22 @@ func (e *engine) rereadFailed(ctx context.Context, j *job, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	j.p.rereads.running = false
+	if j.late != nil {
+		j.p.rereads.surrender = nil
+	}
 	j.p.rereads.after = e.now() + rereadPause
 	e.signalHungry()
 }
 
 // lostBelow notes that retention deleted what lanes waited for.
-func (e *engine) lostBelow(p *partition, start int64) {
+func (e *engine) lostBelow(j *job, start int64) {
+	p := j.p
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p.rereads.running = false
+	if j.late != nil {
+		p.rereads.surrender = nil
+	}
 	if p.gone.Load() {
 		return
 	}

@@ -229,11 +229,16 @@ type failure struct {
 	lane     lane.Ref[entry] // held for its dead letter
 	stale    *Staleness      // its letter goes to the quarantine topic
 	tries    int             // failed writes of its letter
+	late     *surrender      // instead of one record
 }
 
 // post writes a dead letter; its lane is held until it is acknowledged, and
 // goes on then. A write that failed is repeated by the clock.
 func (e *engine) post(f *failure) {
+	if f.late != nil {
+		e.writeLate(f.late)
+		return
+	}
 	r := f.in.rec
 	if f.stale != nil {
 		e.letters(Quarantined(r, r.Topic+QuarantineSuffix, e.cfg.Group, *f.stale), func(err error) { e.posted(f, err) })

@@ -192,6 +192,8 @@ func TestUsageOfKafkaCommands(t *testing.T) {
 		{"worker --topic t --group g --discard --handler-timeout 0s", "--handler-timeout"},
 		{"worker --topic t --group g --discard --attempts -1", "--attempts"},
 		{"worker --topic t --group g --discard --dead-letter-topic d", "--exhausted"},
+		{"worker --topic t --group g --discard --max-distance 0", "--max-distance"},
+		{"worker --topic t --group g --discard --too-far skip", "--too-far"},
 		{"worker --topic t --group g --discard --exhausted explode", "--exhausted"},
 		{"worker --topic t --group g --discard --commit-interval 1ms", "--commit-interval"},
 		{"worker --topic t --group g --discard --listen nonsense", "--listen"},

@@ -131,6 +131,9 @@ type workerPolicy struct {
 	exhausted  string
 	deadLetter string
 	noTenant   string
+
+	maxDistance int64
+	tooFar      string
 }
 
 func (p *workerPolicy) register(flags *pflag.FlagSet) {
@@ -141,6 +144,9 @@ func (p *workerPolicy) register(flags *pflag.FlagSet) {
 	flags.StringVar(&p.deadLetter, "dead-letter-topic", "", "topic for dead letters, which must exist (default: the topic with "+consumer.DeadLetterSuffix+" appended)")
 	p.noTenant = "lane"
 	flags.Var(choice(&p.noTenant, "lane", "error", "skip", "dead-letter"), "no-tenant", "records without a tenant: one ordered lane per partition, error, skip or dead-letter")
+	flags.Int64Var(&p.maxDistance, "max-distance", 10_000_000, "records of its partition that a lane may be behind what was read, before --too-far applies")
+	p.tooFar = "pause"
+	flags.Var(choice(&p.tooFar, "pause", "dead-letter"), "too-far", "a lane beyond --max-distance: pause its partition, or dead-letter its oldest records and go on")
 }
 
 func (p *workerPolicy) validate() error {
@@ -150,13 +156,15 @@ func (p *workerPolicy) validate() error {
 	case p.attempts < 0:
 		return usagef("--attempts: %d is negative", p.attempts)
 	case p.deadLetter != "" && !p.needsDeadLetters():
-		return usagef("--dead-letter-topic: needs --exhausted dead-letter or --no-tenant dead-letter")
+		return usagef("--dead-letter-topic: needs --exhausted, --no-tenant or --too-far dead-letter")
+	case p.maxDistance < 1:
+		return usagef("--max-distance: %d, want at least 1", p.maxDistance)
 	}
 	return nil
 }
 
 func (p *workerPolicy) needsDeadLetters() bool {
-	return p.exhausted == "dead-letter" || p.noTenant == "dead-letter"
+	return p.exhausted == "dead-letter" || p.noTenant == "dead-letter" || p.tooFar == "dead-letter"
 }
 
 // deadLetterTopic is where dead letters of a topic go.
@@ -175,6 +183,10 @@ func (p *workerPolicy) apply(cfg *consumer.Config) error {
 		cfg.Retry.Exhausted = consumer.DeadLetter
 	}
 	cfg.DeadLetterTopic = p.deadLetterTopic
+	cfg.MaxDistance = p.maxDistance
+	if p.tooFar == "dead-letter" {
+		cfg.TooFar = consumer.TooFarDeadLetter
+	}
 	choices := map[string]consumer.NoTenant{
 		"lane": consumer.NoTenantLane, "error": consumer.NoTenantError,
 		"skip": consumer.NoTenantSkip, "dead-letter": consumer.NoTenantDeadLetter,
