@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/tenantlane/tenantlane/partitioner/routing"
 )
@@ -239,6 +242,28 @@ func TestRetryAfterIsHonouredAndIsNoFailedAttempt(t *testing.T) {
 			if d := at[i] - at[i-1]; d < 7*time.Second || d > 8*time.Second {
 				t.Errorf("handling %d came %v after the one before, want 7s", i+1, d)
 			}
+		}
+	})
+}
+
+// A worker has its next lane before it logs what became of the last one.
+func TestRetryAfterIsLoggedWithItsDelay(t *testing.T) {
+	core, logs := observer.New(zapcore.WarnLevel)
+	s := &script{do: func(_ context.Context, r *Record) error {
+		if string(r.Tenant) == "a" {
+			time.Sleep(time.Second)
+			return RetryAfter(7 * time.Second)
+		}
+		return nil
+	}}
+	inBubble(t, Config{Concurrency: 1, Logger: zap.New(core)}, s.handle, func(b *bench) {
+		b.admitted(0, "a:1")
+		synctest.Wait()
+		b.admitted(0, "b:1")
+		time.Sleep(2 * time.Second)
+		again := logs.FilterMessage("record is handled again").All()
+		if len(again) != 1 || again[0].ContextMap()["delay"] != 7*time.Second {
+			t.Errorf("logged %v, want a delay of 7s once", again)
 		}
 	})
 }

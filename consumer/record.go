@@ -13,7 +13,7 @@ import (
 type Record struct {
 	*kgo.Record
 	Tenant  []byte // whose record it is; nil for a record without a tenant
-	Attempt int    // 1 at the first handling by this process, then 2, 3, …
+	Attempt int    // 1, and one more for each failed handling by this process; RetryAfter is none
 	Token   Token  // for applications that fence their own writes
 }
 

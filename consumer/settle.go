@@ -193,8 +193,9 @@ func (e *engine) judgeGrant(g *lane.Grant[entry], p *partition, r *result) (lane
 	f := failure{p: p, in: it.Rec, bytes: it.Bytes, attempts: r.attempts, err: r.outcome.err}
 	switch r.outcome.verdict {
 	case verdictRetryAfter:
-		res.Outcome, res.Delay, res.Uncounted = lane.Retry, r.outcome.after, true
-		return res, func() { e.logRetry(&f, r.outcome.after) }
+		delay := r.outcome.after // r is the next grant's once the lock is released
+		res.Outcome, res.Delay, res.Uncounted = lane.Retry, delay, true
+		return res, func() { e.logRetry(&f, delay) }
 	case verdictQuarantine:
 		res.Outcome = lane.Hold
 		f.lane, f.stale = g.Ref(r.done), it.Rec.in.fault.stale
@@ -239,13 +240,22 @@ func (e *engine) post(f *failure) {
 		e.writeLate(f.late)
 		return
 	}
-	r := f.in.rec
+	r, to := f.in.rec, e.letterTopic(f)
 	if f.stale != nil {
-		e.letters(Quarantined(r, r.Topic+QuarantineSuffix, e.cfg.Group, *f.stale), func(err error) { e.posted(f, err) })
+		e.letters(Quarantined(r, to, e.cfg.Group, *f.stale), func(err error) { e.posted(f, err) })
 		return
 	}
-	letter := deadLetter(r, e.cfg.DeadLetterTopic(r.Topic), e.cfg.Group, f.attempts, f.err)
+	letter := deadLetter(r, to, e.cfg.Group, f.attempts, f.err)
 	e.letters(letter, func(err error) { e.posted(f, err) })
+}
+
+// letterTopic takes the record's letter.
+func (e *engine) letterTopic(f *failure) string {
+	topic := f.in.rec.Topic
+	if f.stale != nil {
+		return topic + QuarantineSuffix
+	}
+	return e.cfg.DeadLetterTopic(topic)
 }
 
 func (e *engine) posted(f *failure, err error) {
@@ -255,7 +265,7 @@ func (e *engine) posted(f *failure, err error) {
 		f.tries++
 		due := e.now() + e.cfg.Retry.backoff(f.tries)
 		e.metrics.deadErrs.WithLabelValues(f.p.topic).Inc()
-		e.log.Error("writing a dead letter", f.fields(zap.NamedError("cause", f.err), zap.Error(err))...)
+		e.log.Error("writing a dead letter", f.fields(zap.String("to", e.letterTopic(f)), zap.NamedError("cause", f.err), zap.Error(err))...)
 		e.failed = append(e.failed, failedLetter{f, due})
 		e.rearmAt(due)
 		return
