@@ -247,7 +247,7 @@ func (e *engine) detailOf(p *partition, byName map[string]*TenantStatus) {
 		if l.Overflowing {
 			s.Skipped += l.LastSkip - l.FirstSkip + 1
 		}
-		if (l.Parked || l.Attempts > 0 || l.Held) && len(s.Troubles) < maxTroubles {
+		if (l.Parked || l.Attempts > 0 || l.BackOff || l.Held) && len(s.Troubles) < maxTroubles {
 			s.Troubles = append(s.Troubles, p.trouble(&l))
 		}
 	}

@@ -133,13 +133,27 @@ func printTroubles(w io.Writer, r *laneRow) {
 		fmt.Fprintf(w, "%s is paused since %s by %s: %s\n", r.name(), r.PausedAt.Format(time.RFC3339), r.PausedBy, r.PausedFor)
 	}
 	for _, held := range r.Troubles {
-		what := "is tried again"
-		if held.Parked {
-			what = "is parked"
-		}
-		fmt.Fprintf(w, "%s %s at %s/%d/%d after %d attempts: %s\n",
-			r.name(), what, held.Topic, held.Partition, held.Offset, held.Attempts, held.Error)
+		fmt.Fprintf(w, "%s %s\n", r.name(), troubleText(&held))
 	}
+}
+
+func troubleText(held *admin.Trouble) string {
+	text := "is tried again"
+	if held.Parked {
+		text = "is parked"
+	}
+	text += fmt.Sprintf(" at %s/%d/%d", held.Topic, held.Partition, held.Offset)
+	switch held.Attempts {
+	case 0: // it was told to wait, or another process tried it
+	case 1:
+		text += " after 1 attempt"
+	default:
+		text += fmt.Sprintf(" after %d attempts", held.Attempts)
+	}
+	if held.Error == "" {
+		return text + "; the log of the worker that tried it says why"
+	}
+	return text + ": " + held.Error
 }
 
 // seconds prints a time that may not be known.

@@ -147,6 +147,6 @@ func (e *env) workerStats(f *workerFlags, s deliver.Stats) {
 	if s.Parked > 0 {
 		parked = fmt.Sprintf(", %d lanes parked", s.Parked)
 	}
-	_ = e.printf("%7s  %d handled, %.0f/s now, %d in flight, %d failed attempts, %d partitions%s\n",
+	_ = e.printf("%7s  %d handled, %.0f/s now, %d in flight, %d failed or put off, %d partitions%s\n",
 		s.Elapsed.Truncate(time.Second), s.Handled, s.HandledPerSec, s.InFlight, s.Failed, s.Partitions, parked)
 }

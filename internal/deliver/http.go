@@ -149,7 +149,7 @@ func (p *HTTP) judge(resp *http.Response, answer []byte) error {
 	switch code := resp.StatusCode; {
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
 		if after, ok := retryAfter(resp.Header.Get("Retry-After"), time.Now()); ok {
-			return consumer.RetryAfter(after)
+			return fmt.Errorf("%w, %w", err, consumer.RetryAfter(after))
 		}
 		return err
 	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code/100 != 4:

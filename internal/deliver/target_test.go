@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -92,11 +93,22 @@ func outcome(err error) string {
 	for name, example := range map[string]error{
 		"skip": consumer.Skip(""), "retry after": consumer.RetryAfter(0), "permanent": consumer.Permanent(io.EOF),
 	} {
-		if fmt.Sprintf("%T", err) == fmt.Sprintf("%T", example) {
+		if holds(err, fmt.Sprintf("%T", example)) {
 			return name
 		}
 	}
 	return "retry"
+}
+
+// holds tells whether err, or one that it wraps beside others, is of a type.
+func holds(err error, typed string) bool {
+	if fmt.Sprintf("%T", err) == typed {
+		return true
+	}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		return slices.ContainsFunc(several.Unwrap(), func(e error) bool { return holds(e, typed) })
+	}
+	return false
 }
 
 func TestHTTPAnswersAndWhatTheyMean(t *testing.T) {
