@@ -32,6 +32,7 @@ type Topic struct {
 	writer  writer
 	fresh   atomic.Pointer[time.Time] // asOf, for sessions to read without mu
 	leases  leases
+	logs    atomic.Uint64 // how often the log was begun, for sessions to find out that it may be another one
 
 	forbidden sync.Once // says that this client may not abort moves
 
@@ -50,6 +51,7 @@ type Topic struct {
 	kick      chan struct{}      // makes the next heartbeat come at once; not guarded
 	prepared  map[string]uint64  // open moves, and how many records were read when they were first seen
 	versions  map[uint64]uint64  // ids of the versions read lately, by revision
+	same      *routing.Table     // of what was read, says what the published one says; nil if that is itself
 }
 
 // probe is a look at the topic's end: whoever has read up to end knows all that

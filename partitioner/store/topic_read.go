@@ -88,16 +88,25 @@ func (t *Topic) readFromStart(ctx context.Context) error {
 	}
 }
 
-// isLost tells whether what was read is not what the topic has now.
+// isLost tells whether what was read is not what the topic has now. A client
+// never gets over a topic that was deleted and made again.
 func isLost(err error) bool {
 	lost := (*kgo.ErrDataLoss)(nil)
-	return errors.As(err, &lost) || errors.Is(err, kerr.OffsetOutOfRange)
+	return errors.As(err, &lost) || errors.Is(err, kerr.OffsetOutOfRange) || isAnother(err)
 }
 
-// restart begins at the start of the log. The published table stays.
+// isAnother tells whether a topic of that name is there, and is not the one that
+// a client knows.
+func isAnother(err error) bool {
+	return errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.InconsistentTopicID)
+}
+
+// restart begins at the start of the log. The published table stays. Sessions
+// register anew, since it may be another log, without their registrations.
 func (t *Topic) restart(interrupt context.CancelFunc) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.logs.Add(1)
 	t.replay, t.position, t.probe = routing.NewReplay(), 0, probe{}
 	t.loading, t.interrupt, t.prepared = true, interrupt, nil
 	t.changed()
@@ -185,7 +194,10 @@ func (t *Topic) publishFold(ctx context.Context) error {
 	present := t.Table()
 	first := present.Revision() == 0 && len(present.TopicNames()) == 0
 	switch {
-	case next == present || next.Revision() == present.Revision() && !first:
+	case next == present || next == t.same:
+		return nil
+	case !first && next.Revision() == present.Revision() && len(routing.Changes(present, next)) == 0:
+		t.same = next
 		return nil
 	case first:
 	default:
@@ -223,10 +235,13 @@ func (t *Topic) setBad(err error) {
 // heartbeats look up the topic's end until ctx ends.
 func (t *Topic) heartbeats(ctx context.Context) {
 	for ctx.Err() == nil {
-		at := time.Now()
+		at, position := time.Now(), t.at()
 		end, err := t.end(ctx)
 		pause := t.cfg.Heartbeat
 		switch {
+		case err == nil && end < position:
+			t.madeAnew(end, position)
+			pause = min(pause, retryPause)
 		case err != nil:
 			t.cfg.Logger.Debug("the routing topic's end is out of sight", zap.Error(err))
 			pause = min(pause, retryPause)
@@ -239,6 +254,26 @@ func (t *Topic) heartbeats(ctx context.Context) {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// at is the offset up to which the log was read.
+func (t *Topic) at() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.position
+}
+
+// madeAnew makes the reader start again, since the topic ends below what was
+// read of it.
+func (t *Topic) madeAnew(end, position int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	defer t.changed()
+	if t.loading {
+		return // the reader has noticed
+	}
+	t.setBad(fmt.Errorf("%w: it ends at offset %d, and was read up to %d: the topic was made anew", errPassing, end, position))
+	t.interrupt()
 }
 
 // noteForeign finds records that no version ends: everything up to the end is

@@ -49,6 +49,7 @@ type Session struct {
 	running sync.WaitGroup
 	renewed atomic.Pointer[time.Time] // when the latest lease that was confirmed was sent; nil when over
 	held    atomic.Uint64             // registrations that were seen in the topic
+	log     atomic.Uint64             // the store's, when the last of them was sent
 	news    chan struct{}             // makes the next lease come at once
 
 	// Of Register, then of the goroutine that renews, then of Close:
@@ -92,7 +93,7 @@ func (s *Session) ID() routing.SessionID { return s.cfg.ID }
 // before a record is routed, and before its acknowledgement is passed on.
 func (s *Session) Err() error {
 	renewed, asOf := s.renewed.Load(), s.store.fresh.Load()
-	if renewed == nil || asOf == nil || passed(*renewed) >= s.store.cfg.Lease || passed(*asOf) >= s.store.cfg.Lease {
+	if s.log.Load() != s.store.logs.Load() || renewed == nil || asOf == nil || passed(*renewed) >= s.store.cfg.Lease || passed(*asOf) >= s.store.cfg.Lease {
 		return ErrStaleTable
 	}
 	return nil
@@ -140,6 +141,9 @@ func (t *Topic) send(ctx context.Context, topic string, r routing.Record) error 
 func (t *Topic) sendAt(ctx context.Context, topic string, r routing.Record) (offset int64, err error) {
 	sent, err := t.client.ProduceSync(ctx, &kgo.Record{Topic: topic, Key: r.Key, Value: r.Value}).First()
 	if err != nil {
+		if isAnother(err) {
+			t.client.PurgeTopicsFromProducing(topic) // else it fails for good
+		}
 		return 0, topicError(topic, err, "")
 	}
 	return sent.Offset, nil
@@ -149,7 +153,7 @@ func (t *Topic) sendAt(ctx context.Context, topic string, r routing.Record) (off
 // session that registers anew does so by another record, so that nobody who
 // found the lease of before to be over takes the new registration back.
 func (s *Session) register(ctx context.Context) error {
-	sent := time.Now()
+	sent, log := time.Now(), s.store.logs.Load()
 	if err := s.lease(ctx); err != nil {
 		return err
 	}
@@ -163,6 +167,7 @@ func (s *Session) register(ctx context.Context) error {
 		return err
 	}
 	s.held.Add(1)
+	s.log.Store(log)
 	s.renewed.Store(&sent)
 	return s.endBefore(ctx, registration)
 }

@@ -285,6 +285,62 @@ func TestHistoryAndRollback(t *testing.T) {
 	}
 }
 
+// remade gives a store and a session of it whose routing topic was deleted and
+// made again, by another store with the changes given.
+func remade(t *testing.T, cfg TopicConfig, edits ...routing.Edit) (store, other *Topic, s *Session, closeAll func()) {
+	t.Helper()
+	store, closeIt := opened(t, cfg)
+	update(t, store, orders())
+	s, err := store.Register(t.Context(), SessionConfig{Topics: []string{"orders"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.admin.DeleteTopics(t.Context(), cfg.RoutingTopic()); err != nil {
+		t.Fatal(err)
+	}
+	other, closeOther := opened(t, cfg)
+	update(t, other, edits...)
+	return store, other, s, func() {
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		closeOther()
+		closeIt()
+	}
+}
+
+func TestTopicThatWasMadeAnewWithItsTableIsReadOn(t *testing.T) {
+	bubble(t, func(t *testing.T, cfg TopicConfig, _ *kfake.Cluster) {
+		store, other, s, closeAll := remade(t, cfg, orders())
+		defer closeAll()
+		<-time.After(time.Minute)
+		if s.Err() != nil || store.Err() != nil || s.Registrations() < 2 {
+			t.Errorf("session %v, store %v, %d registrations", s.Err(), store.Err(), s.Registrations())
+		}
+		if err := other.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if all := other.replay.Sessions(); len(all) != 1 || all[0].ID != s.ID() {
+			t.Errorf("sessions of the new topic: %+v", all)
+		}
+		update(t, other, routing.SetPlacement("orders", "acme", to(3)))
+		if table := awaitTable(t, store, 2); partitionOf(t, table, "acme") != 3 {
+			t.Error("a change in the new topic is not seen")
+		}
+	})
+}
+
+func TestTopicThatWasMadeAnewWithAnotherTableOfThatRevisionIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, cfg TopicConfig, _ *kfake.Cluster) {
+		store, _, s, closeAll := remade(t, cfg, orders(), routing.SetPlacement("orders", "acme", to(3)))
+		defer closeAll()
+		<-time.After(time.Minute)
+		if store.Err() == nil || s.Err() == nil {
+			t.Errorf("store %v, session %v", store.Err(), s.Err())
+		}
+	})
+}
+
 func TestTopicThatWasMadeAnewKeepsTheTable(t *testing.T) {
 	bubble(t, func(t *testing.T, cfg TopicConfig, _ *kfake.Cluster) {
 		store, closeIt := opened(t, cfg)
