@@ -35,15 +35,22 @@ var errPartitionGone = errors.New("partition is not owned any more")
 
 // admission is the poll loop's own memory for admitting.
 type admission struct {
+	stage   stage
 	scratch []byte
 	touched byte // so that touch is not optimized away
 }
 
-// admit puts the records of one fetched partition into their lanes. It never
-// waits for a worker. Records of a partition that is not open are dropped.
-func (e *engine) admit(a *admission, topic string, fp *kgo.FetchPartition) {
-	tp := topicPartition{topic, fp.Partition}
-	p := e.admissible(tp, fp)
+// opened is the assignment of a partition that is open, or nil.
+func (e *engine) opened(tp topicPartition) *partition {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.parts[tp]
+}
+
+// admit puts records of one fetched partition into their lanes. It never waits
+// for a worker. Records of an assignment that is not open any more are dropped.
+func (e *engine) admit(a *admission, topic string, of *partition, fp *kgo.FetchPartition) {
+	p := e.admissible(topic, of, fp)
 	if p == nil {
 		return
 	}
@@ -64,14 +71,16 @@ func (e *engine) admit(a *admission, topic string, fp *kgo.FetchPartition) {
 	}
 }
 
-// admissible finds the open partition that the fetch is for, after it has
-// handled a log that went back.
-func (e *engine) admissible(tp topicPartition, fp *kgo.FetchPartition) *partition {
+// admissible is the open partition that the fetch is for, after it has handled
+// a log that went back.
+func (e *engine) admissible(topic string, p *partition, fp *kgo.FetchPartition) *partition {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	p := e.parts[tp]
-	if p == nil || p.stopped != nil {
-		e.metrics.notOwned.WithLabelValues(tp.topic).Add(float64(len(fp.Records)))
+	for p != nil && p.anew != nil {
+		p = p.anew
+	}
+	if p == nil || p.gone.Load() || p.stopped != nil {
+		e.metrics.notOwned.WithLabelValues(topic).Add(float64(len(fp.Records)))
 		return nil
 	}
 	if p.waitsForTable(fp) {
@@ -117,7 +126,7 @@ func (e *engine) resetLocked(p *partition, at int64) *partition {
 		offset: at, epoch: -1, committed: unknownOffset, instant: p.instant, identity: p.identity,
 	}, p.token.Generation)
 	e.carryMoves(p, old)
-	p.end = end
+	p.end, old.anew = end, p
 	return p
 }
 

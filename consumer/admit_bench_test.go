@@ -26,7 +26,7 @@ func BenchmarkAdmit(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p := e.open(topicPartition{"orders", 0}, begin{epoch: -1, committed: unknownOffset}, 1)
-		e.admit(a, "orders", &kgo.FetchPartition{Records: records})
+		e.admit(a, "orders", e.opened(topicPartition{"orders", 0}), &kgo.FetchPartition{Records: records})
 		e.close([]*partition{p})
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(slab)), "ns/record")

@@ -44,8 +44,10 @@ type Config struct {
 	BatchSize int
 
 	// MaxRecords and MaxBytes bound what waits in the worker, over all
-	// partitions. At either bound it stops polling until an eighth is free;
-	// one poll may overshoot the bytes. Defaults 100,000 and 256 MiB.
+	// partitions. At either bound it admits no more until an eighth is free;
+	// up to 4,096 records may overshoot the bytes. What the client has fetched
+	// waits outside of them, up to two responses of each broker
+	// (kgo.FetchMaxBytes, 50 MiB by default). Defaults 100,000 and 256 MiB.
 	MaxRecords int
 	MaxBytes   int64
 

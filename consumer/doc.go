@@ -39,7 +39,9 @@
 //     All that needs a Table that can be read to its end (store.Topic); such a
 //     worker reads it before it admits anything of a partition.
 //   - The poll loop never waits for a handler, so the group never evicts a
-//     worker for being slow. Records and bytes in the worker are bounded.
+//     worker for being slow. Records and bytes in the worker are bounded; beside
+//     them the client holds up to two responses of each broker, one that waits to
+//     be admitted and the next.
 //   - A stop and a hand-over finish within their deadlines, whatever handlers do.
 //
 // # What it does not

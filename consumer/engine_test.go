@@ -102,7 +102,7 @@ func (b *bench) admitted(id int32, text string) *partition {
 }
 
 func (b *bench) fetched(id int32, records ...*kgo.Record) {
-	b.admit(&admission{}, "orders", &kgo.FetchPartition{Partition: id, Records: records, HighWatermark: b.next[id]})
+	b.admit(&admission{}, "orders", b.opened(topicPartition{"orders", id}), &kgo.FetchPartition{Partition: id, Records: records, HighWatermark: b.next[id]})
 }
 
 func (b *bench) watermark(p *partition) int64 {

@@ -404,7 +404,7 @@ func (w *houseWorker) poll(most int) {
 // fetch admits what there is of a partition.
 func (w *houseWorker) fetch(id int32, most int) {
 	records := w.house.logs[id].from(w.cursors[id], most)
-	w.admit(&admission{}, "orders", &kgo.FetchPartition{
+	w.admit(&admission{}, "orders", w.opened(topicPartition{"orders", id}), &kgo.FetchPartition{
 		Partition: id, Records: records, HighWatermark: w.house.logs[id].end(),
 	})
 	w.cursors[id] += int64(len(records))

@@ -37,7 +37,8 @@ type partition struct {
 	committed int64 // last acknowledged offset, or unknownOffset
 	stall     stallWatch
 	troubles  troubles
-	stopped   error // why nothing more is admitted
+	stopped   error      // why nothing more is admitted
+	anew      *partition // the same assignment, begun anew at a lower offset
 	partitionMoves
 	held    int64  // bytes that its records keep in memory
 	handled uint64 // records done

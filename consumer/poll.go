@@ -15,8 +15,9 @@ import (
 const pollPause = 200 * time.Millisecond
 
 // poll fetches and admits until ctx ends or the runtime is hurried. It never
-// waits for a worker: at a bound it polls no more, and nothing that was fetched
-// is thrown away. The client heartbeats by itself meanwhile.
+// waits for a worker: at a bound it admits and polls no more, and nothing that
+// was fetched under an assignment that goes on is thrown away. The client
+// heartbeats by itself meanwhile.
 func (rt *Runtime) poll(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -25,13 +26,14 @@ func (rt *Runtime) poll(ctx context.Context) {
 	paused := make(map[topicPartition]bool)
 	for ctx.Err() == nil {
 		rt.polled.Store(time.Now().UnixNano())
-		rt.attend(paused)
-		free := rt.engine.free()
-		if free == 0 {
+		if a.stage.empty() {
+			rt.attend(paused) // moves the cursor: nothing of before may be admitted later
+		}
+		if rt.engine.free() == 0 {
 			rt.awaitRoom(ctx)
 			continue
 		}
-		recreated, errs, records := rt.round(ctx, &a, free)
+		recreated, errs, records := rt.round(ctx, &a)
 		if len(recreated) > 0 {
 			rt.readd(recreated)
 		}
@@ -95,29 +97,36 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// round polls once and admits what came. Callbacks of the group wait for its
-// end.
-func (rt *Runtime) round(ctx context.Context, a *admission, free int) (recreated []string, errs, records int) {
+// round polls, unless something of the last poll is left, and admits what there
+// is room for. Callbacks of the group wait for its end.
+func (rt *Runtime) round(ctx context.Context, a *admission) (recreated []string, errs, records int) {
 	poll := rt.barrier.enter(ctx)
 	defer rt.barrier.leave()
-	fetches := rt.client.PollRecords(poll, free)
+	if a.stage.empty() {
+		recreated, errs = rt.fetch(poll, &a.stage)
+	}
+	return recreated, errs, rt.engine.admitStaged(a)
+}
+
+// fetch polls all that the client has.
+func (rt *Runtime) fetch(ctx context.Context, into *stage) (recreated []string, errs int) {
+	fetches := rt.client.PollFetches(ctx)
 	for i := range fetches {
 		for j := range fetches[i].Topics {
 			topic := &fetches[i].Topics[j]
 			for k := range topic.Partitions {
 				fp := &topic.Partitions[k]
-				if fp.Err != nil && poll.Err() == nil {
+				if fp.Err != nil && ctx.Err() == nil {
 					errs++
 					if rt.fetchError(topic.Topic, fp) {
 						recreated = append(recreated, topic.Topic)
 					}
 				}
-				records += len(fp.Records)
-				rt.engine.admit(a, topic.Topic, fp)
+				into.fill(topic.Topic, rt.engine.opened(topicPartition{topic.Topic, fp.Partition}), fp)
 			}
 		}
 	}
-	return recreated, errs, records
+	return recreated, errs
 }
 
 // fetchError notes an error of a poll. It is true when the topic was deleted

@@ -86,7 +86,7 @@ func (b *bench) follow(l *fakeLog, at begin, most time.Duration) *partition {
 		}
 		if n := b.free(); n > 0 && !b.far()[tp] {
 			fp := l.fetch(cursor, min(n, 500))
-			b.admit(a, "orders", fp)
+			b.admit(a, "orders", b.opened(topicPartition{"orders", fp.Partition}), fp)
 			cursor += int64(len(fp.Records))
 		}
 		p = b.engine.parts[tp]
