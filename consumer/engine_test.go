@@ -942,7 +942,7 @@ func TestAPollTakesNoMoreThanTheBytesThatAreFree(t *testing.T) {
 					})
 					at++
 				}
-				b.admit(a, "orders", fp)
+				b.admit(a, "orders", b.opened(topicPartition{"orders", 0}), fp)
 			}
 			if b.held < most || b.held > most+2*each {
 				t.Errorf("slow %v: %d bytes held at the bound of %d", slow, b.held, most)
