@@ -173,7 +173,7 @@ func (e *engine) push(a *admission, rt *route, p *partition, in *arrival, record
 	if open {
 		last := records[len(records)-1]
 		p.progress.Admitted(last.Offset+1, last.LeaderEpoch)
-		p.rereads.allow(fields+framing*len(records), e.cfg.RereadRatio)
+		e.passFirst(p, fields+framing*len(records))
 	}
 	return open
 }

@@ -88,7 +88,8 @@ type Config struct {
 	LaneBytes   int64
 	// RereadRatio bounds what is read again: beside a tail that reads all
 	// once, so many bytes for each byte that is read for the first time, and
-	// 1 MiB a second for each partition. Default 2; negative: none.
+	// 1 MiB a second for each partition. What a partition does not need of it
+	// others may use. Default 2; negative: none.
 	RereadRatio float64
 	// MaxDistance is how many offsets a runnable lane that overflows may be
 	// behind its partition's cursor; then TooFar applies. A lane that is

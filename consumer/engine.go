@@ -70,6 +70,7 @@ type engine struct {
 	tiers     map[string]*tierTimes
 	failed    []failedLetter  // dead letters to write again
 	overflows []lane.Overflow // memory of plan
+	pot       float64         // bytes that any partition may read again
 	copies    copier
 	draining  int                  // drains under way
 	ctx       context.Context      // of all handlings; nil before start
@@ -135,6 +136,7 @@ func (e *engine) openLocked(tp topicPartition, at begin, generation int32) *part
 		token: Token{Generation: generation, Partition: tp.id, Epoch: e.epoch},
 		lanes: e.sched.Assign(tp.topic, tp.id, int64(e.epoch)), identity: at.identity, limit: e.limit(at.instant),
 	}
+	p.rereads.at = e.now()
 	e.follow(p, at)
 	e.parts[tp], e.byLanes[p.lanes] = p, p
 	p.ofTopic, p.dropped, p.behindTable = e.moves.topics[tp.topic], unknownOffset, at.behindTable

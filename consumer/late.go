@@ -54,7 +54,7 @@ func (e *engine) planLate(p *partition) (j *job, later bool) {
 			zap.Int64("offset", l.First), zap.Int64("until", l.Until), zap.Int64("cursor", cursor))
 	}
 	from, ok := e.sched.LateFrom(p.lanes, func(it *laneItem) { e.hold(p, -it.Rec.in.freed(it)) })
-	if !ok || p.rereads.tokens <= 0 {
+	if !ok || !e.affordable(p) {
 		return nil, p.lanes.Late() > 0
 	}
 	p.rereads.surrender = &surrender{p: p, pass: e.sched.BeginLate(p.lanes, from), next: from}
@@ -76,7 +76,7 @@ func (e *engine) giveUp(s *surrender, c *refetch.Chunk) {
 		return
 	}
 	e.metrics.reread.Add(float64(c.Bytes))
-	p.rereads.tokens -= float64(c.Bytes)
+	e.spend(p, float64(c.Bytes))
 	if len(s.letters) == 0 {
 		if s.next <= s.pass.At() {
 			p.rereads.after = e.now() + rereadPause // it is not there yet

@@ -18,10 +18,6 @@ import (
 const (
 	// rereadBytes is about how much one re-read asks for.
 	rereadBytes = 256 << 10
-	// rereadRate is what a partition may always read again, in bytes a second.
-	rereadRate = 1 << 20
-	// rereadSaved is the most that it may save up.
-	rereadSaved = 64 << 20
 	// rereadPause is the wait after a failed re-read, and for tokens.
 	rereadPause = 50 * time.Millisecond
 	// planPause is the least time between two looks for nothing at a
@@ -49,29 +45,16 @@ type rereads struct {
 	running bool
 	read    int64          // up to here the tail has read
 	kept    *refetch.Chunk // read, and not offered to its end since a lane was full
-	tokens  float64        // bytes
-	at      time.Duration  // when tokens held
-	after   time.Duration  // not before, since the last one failed
-	far     bool           // the cursor must wait: a lane is too far behind
-	base    int64          // where the cursor began: nobody is late for what lies before it
+	budget
+	after time.Duration // not before, since the last one failed
+	far   bool          // the cursor must wait: a lane is too far behind
+	base  int64         // where the cursor began: nobody is late for what lies before it
 
 	surrender *surrender // of late lanes; nil: none is under way
 }
 
 // framing is about what a record takes in a batch beside its fields.
 const framing = 16
-
-// allow adds tokens for bytes that were read for the first time.
-func (r *rereads) allow(bytes int, ratio float64) {
-	if ratio > 0 {
-		r.tokens = min(r.tokens+ratio*float64(bytes), rereadSaved)
-	}
-}
-
-func (r *rereads) refill(now time.Duration) {
-	r.tokens = min(r.tokens+rereadRate*(now-r.at).Seconds(), rereadSaved)
-	r.at = now
-}
 
 // job is one re-read.
 type job struct {
@@ -157,7 +140,7 @@ func (e *engine) nextJob() (*job, time.Duration) {
 // plan chooses p's next re-read. later says that there is one that waits, for
 // tokens or for a late lane's handler.
 func (e *engine) plan(p *partition, now time.Duration) (j *job, later bool) {
-	p.rereads.refill(now)
+	e.passTime(p, now)
 	j, later = e.planLate(p)
 	if j != nil {
 		return j, false
@@ -167,7 +150,6 @@ func (e *engine) plan(p *partition, now time.Duration) (j *job, later bool) {
 }
 
 func (e *engine) planLanes(p *partition) (j *job, later bool) {
-	r := &p.rereads
 	name, named := p.progress.FirstName()
 	e.overflows = e.sched.Overflows(p.lanes, e.overflows[:0])
 	if !named && len(e.overflows) == 0 {
@@ -187,29 +169,29 @@ func (e *engine) planLanes(p *partition) (j *job, later bool) {
 	}
 	switch {
 	case named && (low == nil || name <= low.First):
-		return r.tailFrom(p, name)
+		return e.tailFrom(p, name)
 	case low == nil:
 		e.setFar(p, false)
 		return nil, false
 	case e.starved(low):
-		return r.tailFrom(p, low.First)
+		return e.tailFrom(p, low.First)
 	}
 	best := e.mostStarved()
 	if best == nil {
 		return nil, false
 	}
-	if r.tokens <= 0 {
+	if !e.affordable(p) {
 		return nil, true
 	}
 	return &job{p: p, from: best.First, scout: true}, false
 }
 
-func (r *rereads) tailFrom(p *partition, from int64) (*job, bool) {
-	j := &job{p: p, from: from}
+func (e *engine) tailFrom(p *partition, from int64) (*job, bool) {
+	r, j := &p.rereads, &job{p: p, from: from}
 	if c := r.kept; c != nil && from >= c.From && from < c.Next {
 		j.kept = c
 	}
-	if j.kept == nil && from < r.read && r.tokens <= 0 {
+	if j.kept == nil && from < r.read && !e.affordable(p) {
 		return nil, true
 	}
 	return j, false
@@ -447,10 +429,10 @@ func (e *engine) meter(j *job, c *refetch.Chunk) {
 	r := &j.p.rereads
 	switch {
 	case j.scout:
-		r.tokens -= float64(c.Bytes)
+		e.spend(j.p, float64(c.Bytes))
 	case j.from < r.read:
 		again := float64(min(c.Next, r.read)-j.from) / float64(max(c.Next-j.from, 1))
-		r.tokens -= again * float64(c.Bytes)
+		e.spend(j.p, again*float64(c.Bytes))
 	}
 	if !j.scout {
 		r.read = max(r.read, c.Next)
