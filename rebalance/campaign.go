@@ -233,7 +233,7 @@ func (r *running) do(ctx context.Context, m LiveMove) error {
 		if !again(err) || ctx.Err() != nil || try >= r.campaign.Retries {
 			return err
 		}
-		r.c.cfg.Logger.Info("the move is tried again", zap.Error(err), zap.Duration("pause", pause), zap.Int("try", try+1))
+		r.c.cfg.Logger.Warn("the move is tried again", zap.Error(err), zap.Duration("pause", pause), zap.Int("try", try+1))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -51,7 +51,7 @@ func ExampleLiveCoordinator_Move() {
 	fmt.Println(report.State, err)
 	// Output:
 	// done [0] [3] epoch 2 fences [{0 0}]
-	// aborted move of tenant "acme-corp" of topic orders, aborted: partition 9 is outside the topic, which has 0 to 7
+	// aborted move of tenant "acme-corp" of topic orders, refused: partition 9 is outside the topic, which has 0 to 7
 }
 
 func ExampleLiveCoordinator_Run() {

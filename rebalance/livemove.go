@@ -85,7 +85,11 @@ func (c *LiveCoordinator) Move(ctx context.Context, m LiveMove) (Report, error) 
 	err := l.run(ctx)
 	c.metrics.ended(&l.report, err)
 	if err != nil {
-		return l.report, fmt.Errorf("move of %s of topic %s, %s: %w", l.unit(), m.Topic, l.report.State, err)
+		how := string(l.report.State)
+		if l.report.ID == "" {
+			how = "refused" // before it began
+		}
+		return l.report, fmt.Errorf("move of %s of topic %s, %s: %w", l.unit(), m.Topic, how, err)
 	}
 	return l.report, nil
 }
