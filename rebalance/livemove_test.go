@@ -328,6 +328,24 @@ func TestPruneForgetsMovesOfWhichNothingIsLeft(t *testing.T) {
 	}
 }
 
+func TestPruneForgetsMovesOfATopicThatWasMadeAgain(t *testing.T) {
+	w := newLiveWorld(t)
+	first, err := w.c.Move(t.Context(), acmeMoves)
+	w.done(first, err)
+	if _, err := w.c.admin.DeleteTopics(t.Context(), "orders"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.c.admin.CreateTopic(t.Context(), w.topic().Partitions(), 1, nil, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := w.c.Prune(t.Context(), "orders"); n != 1 || err != nil {
+		t.Errorf("%d pruned, %v", n, err)
+	}
+	if p := w.topic().Lookup([]byte("acme"), nil).Partition; p != acmeMoves.To[0] || w.topic().Moved() {
+		t.Errorf("acme is on %d, moves %v", p, w.topic().Moves())
+	}
+}
+
 func TestMovesAreCounted(t *testing.T) {
 	w := newLiveWorld(t)
 	registry := prometheus.NewRegistry()

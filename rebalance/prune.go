@@ -15,8 +15,10 @@ import (
 
 // Prune takes switched moves of a topic out of the table that nobody needs any
 // more: no record of before is left in their old homes, and they passed over no
-// producer that might have one on its way there. It gives how many, and asks
-// nobody anything where there is none to take.
+// producer that might have one on its way there. So it does with those whose
+// fences are not in the topic, which was deleted and made again: their units'
+// lanes would wait for commits above them. It gives how many, and asks nobody
+// anything where there is none to take.
 func (c *LiveCoordinator) Prune(ctx context.Context, topic string) (int, error) {
 	present := c.cfg.Table.Table()
 	t, ok := present.Topic(topic)
@@ -27,9 +29,13 @@ func (c *LiveCoordinator) Prune(ctx context.Context, topic string) (int, error) 
 	if err != nil {
 		return 0, fmt.Errorf("log starts of topic %s: %w", topic, err)
 	}
+	ends, err := c.admin.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return 0, fmt.Errorf("log ends of topic %s: %w", topic, err)
+	}
 	var over []string
 	for _, m := range t.Moves() {
-		if move.Forgettable(m, startIn(starts, topic)) {
+		if move.Forgettable(m, offsetIn(starts, topic)) || move.Elsewhere(m, offsetIn(ends, topic)) {
 			over = append(over, m.ID)
 		}
 	}
@@ -62,9 +68,9 @@ func (c *LiveCoordinator) forget(ctx context.Context, topic string, ids []string
 	return pruned, nil
 }
 
-func startIn(starts kadm.ListedOffsets, topic string) func(int32) (int64, bool) {
+func offsetIn(offsets kadm.ListedOffsets, topic string) func(int32) (int64, bool) {
 	return func(partition int32) (int64, bool) {
-		start, err := listed(starts, topic, partition)
-		return start, err == nil
+		at, err := listed(offsets, topic, partition)
+		return at, err == nil
 	}
 }

@@ -19,7 +19,8 @@ func newTablePushCommand(e *env) *cobra.Command {
 		Short: "Make the live table say what a file says",
 		Long: "Reads FILE and gives the live table its content, with the live table's next revision and epochs. What\n" +
 			"would re-route a live tenant is refused, and so is a change of what is fixed once a topic has records.\n" +
-			"A topic that is new to the table is taken to lie as its hash alone sends it.",
+			"A topic that is new to the table is taken to lie as its hash alone sends it. Where there is no table yet, FILE\n" +
+			"is taken with its revision and epochs: so a table whose topic was lost comes back as it was.",
 		Example: "  tenantlane table push edited.yaml --table routing.yaml\n" +
 			"  tenantlane table push routing.yaml --table-topic tenantlane.routing --create",
 		Args: cobra.ExactArgs(1),

@@ -15,11 +15,11 @@ func TestTopicGrowAddsPartitionsAndTellsTheTable(t *testing.T) {
 	path := tempFile(t, "routing.yaml", "version: 1\nrevision: 3\ntopics:\n  orders: {partitions: 8, slots: 64}\n")
 	runArgs(t, inTopic(brokers, "table", "push", path, "--create")...).wantDone(t)
 	grow := inTopic(brokers, "topic", "grow", "--topic", "orders", "--partitions", "12")
-	want := topicGrown{Topic: "orders", Partitions: 12, Added: 4, Before: 8, Revision: 2}
+	want := topicGrown{Topic: "orders", Partitions: 12, Added: 4, Before: 8, Revision: 4}
 	if got := one[topicGrown](t, grow...); got != want {
 		t.Errorf("grown: %+v, want %+v", got, want)
 	}
-	want = topicGrown{Topic: "orders", Partitions: 12, Before: 12, Revision: 2}
+	want = topicGrown{Topic: "orders", Partitions: 12, Before: 12, Revision: 4}
 	if got := one[topicGrown](t, grow...); got != want {
 		t.Errorf("grown twice: %+v, want %+v", got, want)
 	}

@@ -210,6 +210,21 @@ func TestWhatMayReplaceATable(t *testing.T) {
 	}
 }
 
+func TestRebaseOfAnEmptyTableKeepsWhatALostOneSaid(t *testing.T) {
+	empty, err := routing.NewTable(routing.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := example(t)
+	next, err := routing.Rebase(empty, lost.Spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(lost.Spec(), next.Spec()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestRebaseOfAFileThatForgotATenant(t *testing.T) {
 	current := example(t)
 	spec := current.Spec()

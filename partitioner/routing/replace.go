@@ -168,11 +168,16 @@ func (t *Topic) openedWith(epoch uint64, tenant string, slot int32) bool {
 // longer mentions follows its slot from that epoch on. Moves are current's: those
 // that wanted says count only for a topic that current does not have, and a
 // change of what an open move holds is refused with ErrMoving. Of a topic with
-// another hash, slots or shared than current's, wanted is taken as it is.
+// another hash, slots or shared than current's, wanted is taken as it is, and so
+// is all of it, with its revision, where current is empty: then it may be what a
+// lost table said, by which others still work.
 func Rebase(current *Table, wanted Spec) (*Table, error) {
 	next, err := NewTable(wanted)
 	if err != nil {
 		return nil, err
+	}
+	if current.revision == 0 && len(current.names) == 0 && next.revision > 0 {
+		return next, nil
 	}
 	edits := make([]Edit, 0, len(next.names))
 	for _, name := range current.names {

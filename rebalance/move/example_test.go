@@ -174,3 +174,14 @@ func ExampleForgettable() {
 	// false
 	// true
 }
+
+func ExampleElsewhere() {
+	_, _, switched := moved()
+	m, _ := switched.Move("m1")
+	for _, end := range []int64{7, 101} {
+		fmt.Println(move.Elsewhere(m, func(int32) (int64, bool) { return end, true }))
+	}
+	// Output:
+	// true
+	// false
+}

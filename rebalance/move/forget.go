@@ -23,3 +23,20 @@ func Forgettable(m *routing.Move, start func(partition int32) (int64, bool)) boo
 	}
 	return true
 }
+
+// Elsewhere tells whether the fences of a switched move are not in the logs that
+// its old homes have now: each of these ends at its fence or below. The topic was
+// deleted and made again, so nothing of before is left, nor on its way.
+//
+// end gives a partition's high watermark, if it is known.
+func Elsewhere(m *routing.Move, end func(partition int32) (int64, bool)) bool {
+	if m.Open() {
+		return false
+	}
+	for _, f := range m.Fences {
+		if next, ok := end(f.Partition); !ok || next > f.Offset {
+			return false
+		}
+	}
+	return len(m.Fences) > 0
+}
