@@ -63,6 +63,7 @@ func (e *engine) bury(w *worker) {
 			e.forget(w.parts[i])
 		}
 	}
+	w.at = now
 	todo := e.settle(w)
 	e.endWorker(w)
 	e.wakeOne()

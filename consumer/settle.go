@@ -16,6 +16,7 @@ var errGoexit = errors.New("handler ended its goroutine")
 func (e *engine) take(w *worker) bool {
 	var todo []func()
 	e.mu.Lock()
+	w.at = e.now()
 	if w.running {
 		todo = e.settle(w)
 	}
@@ -29,7 +30,10 @@ func (e *engine) take(w *worker) bool {
 		}
 		if e.grant(w) {
 			e.mu.Unlock()
-			run(todo)
+			if len(todo) > 0 {
+				run(todo)
+				w.at = e.now()
+			}
 			return true
 		}
 		w.rest()
@@ -39,6 +43,7 @@ func (e *engine) take(w *worker) bool {
 		todo = nil
 		<-w.wake
 		e.mu.Lock()
+		w.at = e.now()
 	}
 }
 
@@ -54,7 +59,7 @@ func (e *engine) grant(w *worker) bool {
 	if e.ctx.Err() != nil {
 		return false // a handler would be canceled at once, and come back as fast
 	}
-	now := e.now()
+	now := w.at
 	n := e.sched.Take(now, takeMost, &w.batch)
 	e.rearm(now, n)
 	if n == 0 {
@@ -79,7 +84,7 @@ func (e *engine) grant(w *worker) bool {
 // settle notes what became of w's grants.
 func (e *engine) settle(w *worker) (todo []func()) {
 	w.running = false
-	todo = e.settleUpTo(w, min(w.ran, w.upTo))
+	todo = e.settleUpTo(w, min(w.ran, w.upTo), w.at)
 	e.signalRoom()
 	if e.draining > 0 {
 		e.signalChanged()
@@ -91,8 +96,7 @@ func (e *engine) settle(w *worker) (todo []func()) {
 }
 
 // settleUpTo settles the grants below n that are not settled yet.
-func (e *engine) settleUpTo(w *worker, n int) (todo []func()) {
-	now := e.now()
+func (e *engine) settleUpTo(w *worker, n int, now time.Duration) (todo []func()) {
 	for ; w.settled < n; w.settled++ {
 		i := w.settled
 		g, p, r := &w.batch.Grants[i], w.parts[i], &w.results[i]
@@ -130,13 +134,14 @@ func (e *engine) finished(p *partition, items []lane.Item[entry], from, to int) 
 // harvest settles what workers have done of what they still hold, so that a
 // commit is no older than its snapshot, also behind a handler that hangs.
 func (e *engine) harvest() (todo []func()) {
+	now := e.now()
 	for w := range e.workers {
 		if !w.running {
 			continue
 		}
 		done := w.done.Load() // the results of the grants before it were written earlier
 		i, n := int(done>>32), int(done&(1<<32-1))
-		todo = append(todo, e.settleUpTo(w, min(i, w.upTo))...)
+		todo = append(todo, e.settleUpTo(w, min(i, w.upTo), now)...)
 		g := &w.batch.Grants[i]
 		if k := e.sched.Report(g, n); k > 0 {
 			e.finished(w.parts[i], g.Items, w.early[i], w.early[i]+k)

@@ -35,9 +35,10 @@ type worker struct {
 	wake chan struct{} // a token when there may be work, or the end
 
 	batch   lane.Batch[entry]
-	parts   []*partition // of batch.Grants
-	results []result     // of batch.Grants; those below ran are filled in
-	ran     int          // grants run
+	parts   []*partition  // of batch.Grants
+	results []result      // of batch.Grants; those below ran are filled in
+	ran     int           // grants run
+	at      time.Duration // when it last looked at the engine's clock: between two handlings it looks once
 	record  Record
 	records []Record  // of a batch
 	rs      []*Record // into records
@@ -101,16 +102,19 @@ func (w *worker) rest() {
 // runGrant handles records of one lane, one after the other, until one is not
 // done or the lane has had its time.
 func (w *worker) runGrant(g *lane.Grant[entry], p *partition, r *result) {
-	begin := w.e.now()
+	begin := w.at
 	r.queued = begin - g.Items[0].Rec.in.at
-	w.part.Store(p)
-	w.begin(begin, r)
+	if r.index > 0 {
+		w.part.Store(p)
+		w.begin(begin, r)
+	} // else grant did, with the lock held
 	if w.e.batch != nil {
 		w.handleBatch(g, p, r)
 	} else {
 		w.handle(g, p, r, begin)
 	}
-	r.busy = w.e.now() - begin
+	w.at = w.e.now()
+	r.busy = w.at - begin
 }
 
 // begin notes that a handling begins, and what of the grant is done before it.
@@ -148,7 +152,7 @@ func (w *worker) handle(g *lane.Grant[entry], p *partition, r *result, begin tim
 		}
 		r.done++
 		r.attempts = 0
-		if r.done%look == 0 {
+		if r.done%look == 0 && r.done < len(g.Items) {
 			now := w.e.now()
 			if now-begin >= laneTime {
 				return
