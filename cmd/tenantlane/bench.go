@@ -67,32 +67,6 @@ func (f *benchFlags) population() (load.Population, error) {
 	return readTenants(f.tenants, false)
 }
 
-// least are flags whose 0 would mean a default to the packages below, which a
-// person who typed it did not mean.
-type least struct {
-	flag        string
-	given, want float64
-}
-
-func checkLeast(all ...least) error {
-	for _, l := range all {
-		if l.given < l.want {
-			return usagef("--%s: %g, want at least %g", l.flag, l.given, l.want)
-		}
-	}
-	return nil
-}
-
-// checkAbove0 is for flags that may be any part of 1.
-func checkAbove0(all ...least) error {
-	for _, l := range all {
-		if l.given <= 0 {
-			return usagef("--%s: %g, want more than 0", l.flag, l.given)
-		}
-	}
-	return nil
-}
-
 const (
 	brokerEmbedded = "embedded"
 	brokerKafka    = "kafka"

@@ -39,6 +39,9 @@ func newBenchConsumeCommand(e *env) *cobra.Command {
 	flags.IntVar(&cfg.Concurrency, "concurrency", 100, "handlers at once")
 	flags.Float64Var(&cfg.Seconds, "seconds", 10, "longest turn with a handler that sleeps")
 	flags.IntVar(&cfg.Runs, "runs", 5, "runs whose median counts")
+	above0(flags, "seconds")
+	atLeast(flags, 1, "records", "size", "partitions", "concurrency", "runs")
+	atLeast(flags, 0, "handler-sleep")
 	f.kafka.register(flags)
 	f.registerTenants(flags, bench.KeysPowerLaw)
 	f.register(flags)
@@ -46,17 +49,6 @@ func newBenchConsumeCommand(e *env) *cobra.Command {
 }
 
 func (e *env) benchConsume(ctx context.Context, f *benchFlags, cfg bench.ConsumeConfig) (err error) {
-	if err = checkAbove0(least{"seconds", cfg.Seconds, 0}); err != nil {
-		return err
-	}
-	if err = checkLeast(least{"records", float64(cfg.Records), 1}, least{"size", float64(cfg.Size), 1},
-		least{"partitions", float64(cfg.Partitions), 1}, least{"concurrency", float64(cfg.Concurrency), 1},
-		least{"runs", float64(cfg.Runs), 1}); err != nil {
-		return err
-	}
-	if cfg.HandlerSleep < 0 {
-		return usagef("--handler-sleep: %v is negative", cfg.HandlerSleep)
-	}
 	if cfg.Population, err = f.population(); err != nil {
 		return err
 	}

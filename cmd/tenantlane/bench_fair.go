@@ -39,6 +39,10 @@ func newBenchFairCommand(e *env) *cobra.Command {
 	flags.IntVar(&cfg.Concurrency, "concurrency", 100, "handlers at once")
 	flags.Float64Var(&cfg.Seconds, "seconds", 5, "longest part of each phase that counts")
 	flags.IntVar(&cfg.Runs, "runs", 3, "runs whose median counts")
+	above0(flags, "seconds", "rate", "handler-sleep")
+	atLeast(flags, 1, "records", "concurrency", "runs")
+	atLeast(flags, 2, "partitions")
+	atLeast(flags, 8, "size")
 	f.kafka.register(flags)
 	f.registerTenants(flags, bench.KeysUniform)
 	f.register(flags)
@@ -46,15 +50,6 @@ func newBenchFairCommand(e *env) *cobra.Command {
 }
 
 func (e *env) benchFair(ctx context.Context, f *benchFlags, cfg bench.FairConfig) (err error) {
-	if err = checkAbove0(least{"seconds", cfg.Seconds, 0}, least{"rate", cfg.Rate, 0},
-		least{"handler-sleep", cfg.HandlerSleep.Seconds(), 0}); err != nil {
-		return err
-	}
-	if err = checkLeast(least{"records", float64(cfg.Records), 1}, least{"size", float64(cfg.Size), 8},
-		least{"partitions", float64(cfg.Partitions), 2}, least{"concurrency", float64(cfg.Concurrency), 1},
-		least{"runs", float64(cfg.Runs), 1}); err != nil {
-		return err
-	}
 	if cfg.Population, err = f.population(); err != nil {
 		return err
 	}

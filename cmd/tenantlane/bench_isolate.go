@@ -38,6 +38,9 @@ func newBenchIsolateCommand(e *env) *cobra.Command {
 	flags.Int32Var(&cfg.Partitions, "partitions", 32, "partitions of the topic")
 	flags.Int16Var(&cfg.Replicas, "replicas", 1, "replicas of the topic")
 	flags.IntVar(&cfg.Runs, "runs", 3, "runs whose median counts")
+	above0(flags, "rate", "seconds")
+	atLeast(flags, 1, "size", "flood-size", "flooders", "replicas", "runs")
+	atLeast(flags, 2, "partitions")
 	f.kafka.register(flags)
 	f.registerTenants(flags, "")
 	f.register(flags)
@@ -45,14 +48,6 @@ func newBenchIsolateCommand(e *env) *cobra.Command {
 }
 
 func (e *env) benchIsolate(ctx context.Context, f *benchFlags, cfg bench.IsolationConfig, seconds float64) (err error) {
-	if err = checkAbove0(least{"rate", cfg.Rate, 0}, least{"seconds", seconds, 0}); err != nil {
-		return err
-	}
-	if err = checkLeast(least{"size", float64(cfg.Size), 1}, least{"flood-size", float64(cfg.FloodSize), 1},
-		least{"flooders", float64(cfg.Flooders), 1}, least{"partitions", float64(cfg.Partitions), 2},
-		least{"replicas", float64(cfg.Replicas), 1}, least{"runs", float64(cfg.Runs), 1}); err != nil {
-		return err
-	}
 	if cfg.Population, err = f.population(); err != nil {
 		return err
 	}

@@ -33,17 +33,15 @@ func newBenchLagCommand(e *env) *cobra.Command {
 	flags.Int32Var(&cfg.Partitions, "partitions", 320, "partitions of the topic that they all read")
 	flags.IntVar(&cfg.Rounds, "rounds", 11, "rounds whose median counts")
 	flags.Int16Var(&cfg.Replicas, "replicas", -1, "replicas of the topic; -1: the cluster's default")
+	atLeast(flags, 1, "groups", "partitions", "rounds")
+	atLeast(flags, -1, "replicas")
 	f.kafka.register(flags)
 	f.register(flags)
 	return cmd
 }
 
 func (e *env) benchLag(ctx context.Context, f *benchFlags, cfg bench.LagConfig) error {
-	if err := checkLeast(least{"groups", float64(cfg.Groups), 1}, least{"partitions", float64(cfg.Partitions), 1},
-		least{"rounds", float64(cfg.Rounds), 1}); err != nil {
-		return err
-	}
-	if cfg.Replicas == 0 || cfg.Replicas < -1 {
+	if cfg.Replicas == 0 {
 		return usagef("--replicas: %d, want at least 1, or -1", cfg.Replicas)
 	}
 	return e.measured(ctx, f, func(broker string, opts []kgo.Opt, told bench.Progress) error {

@@ -40,6 +40,9 @@ func newBenchMoveCommand(e *env) *cobra.Command {
 	flags.IntVar(&cfg.Producers, "producers", 2, "producers, each with its own view of the table")
 	flags.IntVar(&cfg.Workers, "workers", 2, "workers, each with its own view of the table")
 	flags.IntVar(&cfg.Runs, "runs", 5, "pairs of phases; medians count")
+	above0(flags, "rate", "moves", "seconds")
+	atLeast(flags, 1, "size", "replicas", "producers", "workers", "runs")
+	atLeast(flags, 2, "partitions")
 	f.kafka.register(flags)
 	f.registerTenants(flags, "")
 	f.register(flags)
@@ -47,14 +50,6 @@ func newBenchMoveCommand(e *env) *cobra.Command {
 }
 
 func (e *env) benchMove(ctx context.Context, f *benchFlags, cfg bench.MoveConfig, seconds float64) (err error) {
-	if err = checkAbove0(least{"rate", cfg.Rate, 0}, least{"moves", cfg.Moves, 0}, least{"seconds", seconds, 0}); err != nil {
-		return err
-	}
-	if err = checkLeast(least{"size", float64(cfg.Size), 1}, least{"partitions", float64(cfg.Partitions), 2},
-		least{"replicas", float64(cfg.Replicas), 1}, least{"producers", float64(cfg.Producers), 1},
-		least{"workers", float64(cfg.Workers), 1}, least{"runs", float64(cfg.Runs), 1}); err != nil {
-		return err
-	}
 	if cfg.Population, err = f.population(); err != nil {
 		return err
 	}

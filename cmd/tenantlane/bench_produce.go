@@ -34,6 +34,7 @@ func newBenchProduceCommand(e *env) *cobra.Command {
 	flags.Int32Var(&cfg.Partitions, "partitions", 32, "partitions of the topic")
 	flags.IntVar(&cfg.Goroutines, "goroutines", 4, "goroutines that produce")
 	flags.IntVar(&cfg.Runs, "runs", 5, "runs whose median counts")
+	atLeast(flags, 1, "records", "size", "partitions", "goroutines", "runs")
 	f.kafka.register(flags)
 	f.registerTenants(flags, bench.KeysPowerLaw)
 	f.register(flags)
@@ -41,11 +42,6 @@ func newBenchProduceCommand(e *env) *cobra.Command {
 }
 
 func (e *env) benchProduce(ctx context.Context, f *benchFlags, cfg bench.ProduceConfig) (err error) {
-	if err = checkLeast(least{"records", float64(cfg.Records), 1}, least{"size", float64(cfg.Size), 1},
-		least{"partitions", float64(cfg.Partitions), 1}, least{"goroutines", float64(cfg.Goroutines), 1},
-		least{"runs", float64(cfg.Runs), 1}); err != nil {
-		return err
-	}
 	if cfg.Population, err = f.population(); err != nil {
 		return err
 	}

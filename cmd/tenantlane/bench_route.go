@@ -37,16 +37,13 @@ func newBenchRouteCommand(e *env) *cobra.Command {
 	flags.StringVar(&hash, "hash", routing.XXHash64.String(), "hash of the table")
 	flags.IntVar(&cfg.Lookups, "lookups", 1_000_000, "lookups of each side in a run")
 	flags.IntVar(&cfg.Runs, "runs", 5, "runs whose median counts")
+	atLeast(flags, 1, "partitions", "slots", "lookups", "runs")
 	flags.StringVar(&f.tenants, "tenants", "", "file of tenant<TAB>volume lines (default: 4,033 built-in tenants)")
 	f.register(flags)
 	return cmd
 }
 
 func (e *env) benchRoute(ctx context.Context, f *benchFlags, cfg bench.RouteConfig) error {
-	if err := checkLeast(least{"partitions", float64(cfg.Partitions), 1}, least{"slots", float64(cfg.Slots), 1},
-		least{"lookups", float64(cfg.Lookups), 1}, least{"runs", float64(cfg.Runs), 1}); err != nil {
-		return err
-	}
 	for _, n := range cfg.Placements {
 		if n < 0 {
 			return usagef("--placements: %d is negative", n)

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,17 +50,9 @@ type ConsumeConfig struct {
 }
 
 func (c ConsumeConfig) withDefaults() ConsumeConfig {
-	p := ProduceConfig{Keys: c.Keys, Size: c.Size, Partitions: c.Partitions, Runs: c.Runs}.withDefaults()
-	c.Keys, c.Size, c.Partitions, c.Runs = p.Keys, p.Size, p.Partitions, p.Runs
-	if c.Records == 0 {
-		c.Records = 1_000_000
-	}
-	if c.Concurrency == 0 {
-		c.Concurrency = 100
-	}
-	if c.Seconds == 0 {
-		c.Seconds = 10
-	}
+	c.Keys, c.Records, c.Size = cmp.Or(c.Keys, KeysPowerLaw), cmp.Or(c.Records, 1_000_000), cmp.Or(c.Size, 100)
+	c.Partitions, c.Concurrency = cmp.Or(c.Partitions, 32), cmp.Or(c.Concurrency, 100)
+	c.Seconds, c.Runs = cmp.Or(c.Seconds, 10), cmp.Or(c.Runs, 5)
 	return c
 }
 

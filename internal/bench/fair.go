@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,29 +48,9 @@ type FairConfig struct {
 }
 
 func (c FairConfig) withDefaults() FairConfig {
-	if c.Keys == "" {
-		c.Keys = KeysUniform
-	}
-	for _, field := range []struct {
-		value *int
-		to    int
-	}{{&c.Records, 200_000}, {&c.Size, 100}, {&c.Concurrency, 100}, {&c.Runs, 3}} {
-		if *field.value == 0 {
-			*field.value = field.to
-		}
-	}
-	if c.Rate == 0 {
-		c.Rate = 1000
-	}
-	if c.Partitions == 0 {
-		c.Partitions = 32
-	}
-	if c.HandlerSleep == 0 {
-		c.HandlerSleep = time.Millisecond
-	}
-	if c.Seconds == 0 {
-		c.Seconds = 5
-	}
+	c.Keys, c.Rate, c.Records, c.Size = cmp.Or(c.Keys, KeysUniform), cmp.Or(c.Rate, 1000), cmp.Or(c.Records, 200_000), cmp.Or(c.Size, 100)
+	c.Partitions, c.Concurrency, c.HandlerSleep = cmp.Or(c.Partitions, 32), cmp.Or(c.Concurrency, 100), cmp.Or(c.HandlerSleep, time.Millisecond)
+	c.Seconds, c.Runs = cmp.Or(c.Seconds, 5), cmp.Or(c.Runs, 3)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,26 +53,9 @@ type IsolationConfig struct {
 }
 
 func (c IsolationConfig) withDefaults() IsolationConfig {
-	for _, field := range []struct {
-		value *int
-		to    int
-	}{{&c.Size, 100}, {&c.FloodSize, 1000}, {&c.Flooders, 4}, {&c.Runs, 3}} {
-		if *field.value == 0 {
-			*field.value = field.to
-		}
-	}
-	if c.Rate == 0 {
-		c.Rate = 1000
-	}
-	if c.Phase == 0 {
-		c.Phase = 5 * time.Second
-	}
-	if c.Partitions == 0 {
-		c.Partitions = 32
-	}
-	if c.Replicas == 0 {
-		c.Replicas = 1
-	}
+	c.Rate, c.Size, c.FloodSize, c.Flooders = cmp.Or(c.Rate, 1000), cmp.Or(c.Size, 100), cmp.Or(c.FloodSize, 1000), cmp.Or(c.Flooders, 4)
+	c.Phase, c.Partitions, c.Replicas = cmp.Or(c.Phase, 5*time.Second), cmp.Or(c.Partitions, 32), cmp.Or(c.Replicas, 1)
+	c.Runs = cmp.Or(c.Runs, 3)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,18 +36,8 @@ type LagConfig struct {
 }
 
 func (c LagConfig) withDefaults() LagConfig {
-	if c.Groups == 0 {
-		c.Groups = 200
-	}
-	if c.Partitions == 0 {
-		c.Partitions = 320
-	}
-	if c.Rounds == 0 {
-		c.Rounds = 11
-	}
-	if c.Replicas == 0 {
-		c.Replicas = -1
-	}
+	c.Groups, c.Partitions = cmp.Or(c.Groups, 200), cmp.Or(c.Partitions, 320)
+	c.Rounds, c.Replicas = cmp.Or(c.Rounds, 11), cmp.Or(c.Replicas, -1)
 	return c
 }
 

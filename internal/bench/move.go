@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,29 +44,9 @@ type MoveConfig struct {
 }
 
 func (c MoveConfig) withDefaults() MoveConfig {
-	for _, field := range []struct {
-		value *int
-		to    int
-	}{{&c.Size, 200}, {&c.Producers, 2}, {&c.Workers, 2}, {&c.Runs, 5}} {
-		if *field.value == 0 {
-			*field.value = field.to
-		}
-	}
-	if c.Rate == 0 {
-		c.Rate = 5000
-	}
-	if c.Moves == 0 {
-		c.Moves = 4
-	}
-	if c.Phase == 0 {
-		c.Phase = 5 * time.Second
-	}
-	if c.Partitions == 0 {
-		c.Partitions = 32
-	}
-	if c.Replicas == 0 {
-		c.Replicas = 1
-	}
+	c.Rate, c.Size, c.Moves = cmp.Or(c.Rate, 5000), cmp.Or(c.Size, 200), cmp.Or(c.Moves, 4)
+	c.Phase, c.Partitions, c.Replicas = cmp.Or(c.Phase, 5*time.Second), cmp.Or(c.Partitions, 32), cmp.Or(c.Replicas, 1)
+	c.Producers, c.Workers, c.Runs = cmp.Or(c.Producers, 2), cmp.Or(c.Workers, 2), cmp.Or(c.Runs, 5)
 	return c
 }
 

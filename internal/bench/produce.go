@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,20 +51,8 @@ const (
 )
 
 func (c ProduceConfig) withDefaults() ProduceConfig {
-	if c.Keys == "" {
-		c.Keys = KeysPowerLaw
-	}
-	for _, field := range []struct {
-		value *int
-		to    int
-	}{{&c.Records, 200_000}, {&c.Size, 100}, {&c.Goroutines, 4}, {&c.Runs, 5}} {
-		if *field.value == 0 {
-			*field.value = field.to
-		}
-	}
-	if c.Partitions == 0 {
-		c.Partitions = 32
-	}
+	c.Keys, c.Records, c.Size = cmp.Or(c.Keys, KeysPowerLaw), cmp.Or(c.Records, 200_000), cmp.Or(c.Size, 100)
+	c.Partitions, c.Goroutines, c.Runs = cmp.Or(c.Partitions, 32), cmp.Or(c.Goroutines, 4), cmp.Or(c.Runs, 5)
 	return c
 }
 

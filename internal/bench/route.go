@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,18 +39,8 @@ func (c RouteConfig) withDefaults() RouteConfig {
 	if len(c.Placements) == 0 {
 		c.Placements = []int{0, 10_000}
 	}
-	if c.Partitions == 0 {
-		c.Partitions = 32
-	}
-	if c.Slots == 0 {
-		c.Slots = 4096
-	}
-	if c.Lookups == 0 {
-		c.Lookups = 1_000_000
-	}
-	if c.Runs == 0 {
-		c.Runs = 5
-	}
+	c.Partitions, c.Slots = cmp.Or(c.Partitions, 32), cmp.Or(c.Slots, 4096)
+	c.Lookups, c.Runs = cmp.Or(c.Lookups, 1_000_000), cmp.Or(c.Runs, 5)
 	return c
 }
 
