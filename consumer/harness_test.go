@@ -2,9 +2,7 @@ package consumer_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"sync"
 	"testing"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/tenantlane/tenantlane/consumer"
 	"github.com/tenantlane/tenantlane/consumer/offset"
+	"github.com/tenantlane/tenantlane/internal/wire"
 )
 
 func TestMain(m *testing.M) {
@@ -217,13 +216,13 @@ type worker struct {
 	t      *testing.T
 	cancel context.CancelFunc
 	done   chan error
-	wire   *wire
+	wire   *wire.Wire
 }
 
 func (c *cluster) start(cfg consumer.Config, h consumer.Handler) *worker {
 	c.t.Helper()
-	w := &worker{t: c.t, done: make(chan error, 1), wire: &wire{}}
-	cfg.KafkaOpts = append(cfg.KafkaOpts, kgo.Dialer(w.wire.dial))
+	w := &worker{t: c.t, done: make(chan error, 1), wire: &wire.Wire{}}
+	cfg.KafkaOpts = append(cfg.KafkaOpts, kgo.Dialer(w.wire.Dial))
 	rt, err := consumer.New(cfg, h)
 	if err != nil {
 		c.t.Fatalf("New: %v", err)
@@ -264,44 +263,9 @@ func (w *worker) wait() error {
 // not committed, and it does not leave the group.
 func (w *worker) kill() {
 	w.t.Helper()
-	w.wire.cut()
+	w.wire.Cut()
 	w.StopNow()
 	_ = w.wait()
-}
-
-// wire is a network that can be cut.
-type wire struct {
-	mu sync.Mutex
-	// guards the fields below
-	dead  bool
-	conns []net.Conn
-}
-
-var errCut = errors.New("the wire is cut")
-
-func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.dead {
-		conn.Close()
-		return nil, errCut
-	}
-	w.conns = append(w.conns, conn)
-	return conn, nil
-}
-
-func (w *wire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.dead = true
-	for _, conn := range w.conns {
-		conn.Close()
-	}
 }
 
 // journal notes what handlers handled.

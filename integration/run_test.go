@@ -21,6 +21,7 @@ import (
 	"github.com/tenantlane/tenantlane/internal/check"
 	"github.com/tenantlane/tenantlane/internal/load"
 	"github.com/tenantlane/tenantlane/internal/testkit"
+	"github.com/tenantlane/tenantlane/internal/wire"
 	"github.com/tenantlane/tenantlane/partitioner"
 	"github.com/tenantlane/tenantlane/partitioner/routing"
 	"github.com/tenantlane/tenantlane/partitioner/store"
@@ -160,7 +161,7 @@ type worker struct {
 	name    string
 	runtime *consumer.Runtime
 	handled atomic.Int64
-	wire    wire
+	wire    wire.Wire
 	cancel  context.CancelFunc
 	done    chan struct{}
 	err     error // once done
@@ -189,7 +190,7 @@ func (r *run) start(behave behavior) *worker {
 		CommitInterval: 100 * time.Millisecond,
 		Retry:          consumer.Retry{Min: time.Millisecond, Max: 10 * time.Millisecond},
 		KafkaOpts: []kgo.Opt{
-			kgo.SeedBrokers(r.broker.addrs...), kgo.ClientID(w.name), w.wire.opt(),
+			kgo.SeedBrokers(r.broker.addrs...), kgo.ClientID(w.name), kgo.Dialer(w.wire.Dial),
 			kgo.SessionTimeout(sessionTimeout), kgo.HeartbeatInterval(500 * time.Millisecond),
 		},
 		OnCommit: func(commits []consumer.Committed) {

@@ -62,7 +62,7 @@ var scenarios = []scenario{
 		survivor, lost := r.start(slowly), r.start(slowly)
 		during(r, func() {
 			r.awaitShare(share, survivor, lost)
-			lost.wire.sever()
+			lost.wire.Cut()
 			r.awaitShare(share, survivor)
 		})
 	}},

@@ -2,8 +2,6 @@ package consumertest
 
 import (
 	"context"
-	"errors"
-	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -13,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tenantlane/tenantlane/consumer"
+	"github.com/tenantlane/tenantlane/internal/wire"
 )
 
 const (
@@ -70,7 +69,7 @@ type process struct {
 	rt     *consumer.Runtime
 	cancel context.CancelFunc
 	done   chan error
-	wire   *wire
+	wire   *wire.Wire
 }
 
 // Start runs a handler until the test ends.
@@ -126,10 +125,10 @@ func (w *Worker) start() {
 	w.t.Helper()
 	w.starts++
 	number := w.starts
-	p := &process{done: make(chan error, 1), wire: &wire{}}
+	p := &process{done: make(chan error, 1), wire: &wire.Wire{}}
 	cfg := w.cfg.Consumer
 	cfg.KafkaOpts = append(slices.Clone(cfg.KafkaOpts),
-		kgo.SeedBrokers(w.broker.ListenAddrs()...), kgo.Dialer(p.wire.dial), kgo.SessionTimeout(session),
+		kgo.SeedBrokers(w.broker.ListenAddrs()...), kgo.Dialer(p.wire.Dial), kgo.SessionTimeout(session),
 		kgo.HeartbeatInterval(session/20), kgo.FetchMaxWait(20*time.Millisecond),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }))
 	rt, err := consumer.New(cfg, func(ctx context.Context, r *consumer.Record) error {
@@ -160,7 +159,7 @@ func (w *Worker) end(crash bool) {
 	w.t.Helper()
 	p := w.process
 	if crash {
-		p.wire.cut()
+		p.wire.Cut()
 		p.rt.StopNow()
 	}
 	p.cancel()
@@ -317,38 +316,4 @@ func (w *Worker) DeadLetters() []*kgo.Record {
 		letters = append(letters, fetches.Records()...)
 	}
 	return letters
-}
-
-// wire is a network that can be cut.
-type wire struct {
-	mu sync.Mutex
-	// guards the fields below
-	dead  bool
-	conns []net.Conn
-}
-
-var errCut = errors.New("the worker has crashed")
-
-func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.dead {
-		return nil, errors.Join(errCut, conn.Close())
-	}
-	w.conns = append(w.conns, conn)
-	return conn, nil
-}
-
-func (w *wire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.dead = true
-	for _, conn := range w.conns {
-		conn.Close()
-	}
 }
