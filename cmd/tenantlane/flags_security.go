@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"os"
-	"strings"
 
 	"github.com/spf13/pflag"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -59,21 +58,16 @@ func (t *tlsFlags) opts() ([]kgo.Opt, error) {
 
 // saslFlags is the login. Secrets come from files or the environment.
 type saslFlags struct {
-	mechanism, user        string
-	password, passwordFile string
-	token, tokenFile       string
+	mechanism, user string
+	password, token secretFlag
 }
 
 func (s *saslFlags) register(flags *pflag.FlagSet) {
 	flags.Var(choice(&s.mechanism, "", "plain", "scram-sha-256", "scram-sha-512", "oauthbearer"), "sasl-mechanism",
 		"login: plain, scram-sha-256, scram-sha-512 or oauthbearer (default: none)")
 	flags.StringVar(&s.user, "sasl-user", "", "user name for plain and scram")
-	flags.StringVar(&s.password, "sasl-password", "", "password; only from TENANTLANE_SASL_PASSWORD or the config file")
-	flags.StringVar(&s.passwordFile, "sasl-password-file", "", "file that holds the password (or set TENANTLANE_SASL_PASSWORD)")
-	flags.StringVar(&s.token, "sasl-token", "", "token; only from TENANTLANE_SASL_TOKEN or the config file")
-	flags.StringVar(&s.tokenFile, "sasl-token-file", "", "file that holds the oauthbearer token, read at each login (or set TENANTLANE_SASL_TOKEN)")
-	secret(flags, "sasl-password")
-	secret(flags, "sasl-token")
+	s.password.register(flags, "sasl-password", "password")
+	s.token.register(flags, "sasl-token", "oauthbearer token, read at each login")
 }
 
 func (s *saslFlags) opts() ([]kgo.Opt, error) {
@@ -87,7 +81,7 @@ func (s *saslFlags) opts() ([]kgo.Opt, error) {
 func (s *saslFlags) login() (sasl.Mechanism, error) {
 	switch s.mechanism {
 	case "":
-		if s.user != "" || s.password != "" || s.passwordFile != "" || s.token != "" || s.tokenFile != "" {
+		if s.user != "" || s.password.given() || s.token.given() {
 			return nil, usagef("--sasl-mechanism: missing, but another --sasl setting is given")
 		}
 		return nil, nil
@@ -97,7 +91,7 @@ func (s *saslFlags) login() (sasl.Mechanism, error) {
 	if s.user == "" {
 		return nil, usagef("--sasl-user: needed for %s", s.mechanism)
 	}
-	password, err := readSecret("sasl-password", s.password, s.passwordFile)
+	password, err := s.password.read()
 	if err != nil {
 		return nil, err
 	}
@@ -113,30 +107,11 @@ func (s *saslFlags) login() (sasl.Mechanism, error) {
 
 // bearer reads the token at each login, so that a rotated file is followed.
 func (s *saslFlags) bearer() (sasl.Mechanism, error) {
-	if _, err := readSecret("sasl-token", s.token, s.tokenFile); err != nil {
+	if _, err := s.token.read(); err != nil {
 		return nil, err
 	}
 	return oauth.Oauth(func(context.Context) (oauth.Auth, error) {
-		token, err := readSecret("sasl-token", s.token, s.tokenFile)
+		token, err := s.token.read()
 		return oauth.Auth{Token: token}, err
 	}), nil
-}
-
-// readSecret takes a secret from its value or its file, without the newline
-// that editors leave at the end.
-func readSecret(flag, value, file string) (string, error) {
-	if value != "" && file != "" {
-		return "", usagef("--%s-file: %s is set too, give only one", flag, envPrefix+strings.ToUpper(strings.ReplaceAll(flag, "-", "_")))
-	}
-	if file != "" {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return "", usagef("--%s-file: %w", flag, err)
-		}
-		value = strings.TrimRight(string(content), "\r\n")
-	}
-	if value == "" {
-		return "", usagef("--%s-file: missing or empty; or set %s", flag, envPrefix+strings.ToUpper(strings.ReplaceAll(flag, "-", "_")))
-	}
-	return value, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenantlane/tenantlane/lagwatch"
+	"github.com/tenantlane/tenantlane/lagwatch/notify"
 	"github.com/tenantlane/tenantlane/lagwatch/lag"
 	"github.com/tenantlane/tenantlane/lagwatch/mute"
 )
@@ -36,7 +37,7 @@ type lagwatchFlags struct {
 	state   string
 	rules   string
 	windows string
-	token   watcherToken
+	token   secretFlag
 
 	election lagwatch.Election
 	hide     bool
@@ -70,7 +71,7 @@ func newLagwatchCommand(e *env) *cobra.Command {
 	cmd.Flags().StringVar(&f.election.Topic, "election-topic", "", "with replicas: topic whose partition 0 the one that tells holds, like tenantlane.routing")
 	cmd.Flags().StringVar(&f.record, "record", "", "`file` to which each sample is appended, for lagwatch replay")
 	cmd.Flags().StringVar(&f.listen, "listen", "", "address for the page, /metrics and health; without a host it is loopback (default: none)")
-	f.token.register(cmd.Flags(), "lets its holders add silences and markers at --listen")
+	f.token.register(cmd.Flags(), watcherTokenFlag, "token that lets its holders add silences and markers at --listen")
 	service(cmd)
 	cmd.AddCommand(newLagwatchReplayCommand(e), newLagwatchExplainCommand(e), newLagwatchCheckCommand(e), newLagwatchTestPageCommand(e),
 		newLagwatchSilenceCommand(e), newLagwatchMarkCommand(e))
@@ -123,7 +124,7 @@ func (f *lagwatchFlags) config(ctx context.Context, e *env) (cfg lagwatch.Config
 	if err != nil {
 		return cfg, done, err
 	}
-	heartbeat, err := optionalSecret("heartbeat-url", f.targets.heartbeat, f.targets.heartbeatFile)
+	heartbeat, err := f.targets.heartbeat.optional()
 	if err != nil {
 		return cfg, done, err
 	}
@@ -134,7 +135,7 @@ func (f *lagwatchFlags) config(ctx context.Context, e *env) (cfg lagwatch.Config
 	log := f.logs.logger(e)
 	cfg = lagwatch.Config{
 		KafkaOpts: opts, Cluster: f.cluster, Groups: f.groups, Topics: f.topics, Rule: &f.rule.Rule,
-		HashTenants: f.hide, Targets: targets, Fallback: fallback, HeartbeatURL: heartbeat, RunbookURL: f.targets.runbooks,
+		HashTenants: f.hide, Targets: targets, Fallback: fallback, HeartbeatURL: notify.Secret(heartbeat), RunbookURL: f.targets.runbooks,
 		CommandFlags: f.commandFlags(), SampleTimeout: f.timeout, Listen: f.listen, StateFile: f.state, Logger: log,
 	}
 	if f.rules != "" {
@@ -250,9 +251,11 @@ func (e *env) lagwatchRun(ctx context.Context, f *lagwatchFlags) (err error) {
 	if f.election != (lagwatch.Election{}) {
 		cfg.Election = &f.election
 	}
-	if cfg.APIToken, err = f.token.optional(); err != nil {
+	token, err := f.token.optional()
+	if err != nil {
 		return err
 	}
+	cfg.APIToken = notify.Secret(token)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg.Registerer = registry

@@ -15,32 +15,19 @@ import (
 	"github.com/tenantlane/tenantlane/lagwatch/notify"
 )
 
-// watcherToken is the token of a watcher's listener: --api-token-file.
-type watcherToken struct{ value, file string }
-
+// watcherTokenFlag names the token of a watcher's listener.
 const watcherTokenFlag = "api-token"
-
-func (t *watcherToken) register(flags *pflag.FlagSet, does string) {
-	variable := envNames(&pflag.Flag{Name: watcherTokenFlag})[0]
-	flags.StringVar(&t.value, watcherTokenFlag, "", "token that "+does+"; only from "+variable+" or the config file")
-	flags.StringVar(&t.file, watcherTokenFlag+"-file", "", fmt.Sprintf("file that holds the token that %s (or set %s)", does, variable))
-	secret(flags, watcherTokenFlag)
-}
-
-func (t *watcherToken) optional() (notify.Secret, error) {
-	return optionalSecret(watcherTokenFlag, t.value, t.file)
-}
 
 // watcherFlags are the watchers to tell.
 type watcherFlags struct {
 	watchers []string
-	token    watcherToken
+	token    secretFlag
 	output   outputFlags
 }
 
 func (f *watcherFlags) register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.watchers, "watcher", nil, "listeners of lagwatch, http://host:port, all replicas; repeat or separate by commas")
-	f.token.register(flags, "a watcher wants")
+	f.token.register(flags, watcherTokenFlag, "token that a watcher wants")
 	f.output.register(flags)
 }
 
@@ -56,7 +43,7 @@ func (f *watcherFlags) each(ctx context.Context, call func(ctx context.Context, 
 	}
 	var failed []error
 	for _, at := range f.watchers {
-		client, err := lagwatch.NewClient(at, token)
+		client, err := lagwatch.NewClient(at, notify.Secret(token))
 		if err != nil {
 			return usagef("--watcher: %w", err)
 		}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/pflag"
 
 	"github.com/tenantlane/tenantlane/lagwatch/notify"
@@ -11,16 +9,12 @@ import (
 // targetFlags are the pagers. Whatever is a secret comes from a file or the
 // environment.
 type targetFlags struct {
-	webhook, webhookFile     string
-	key, keyFile             string
-	alertmanagers            []string
-	pagerDuty, pagerDutyFile string
-	pagerDutyURL             string
-	pagerDutyTickets         bool
-	slack, slackFile         string
-	heartbeat, heartbeatFile string
-	fallback, fallbackFile   string
-	runbooks                 string
+	webhook, key, pagerDuty, slack secretFlag
+	heartbeat, fallback            secretFlag
+	alertmanagers                  []string
+	pagerDutyURL                   string
+	pagerDutyTickets               bool
+	runbooks                       string
 }
 
 func (t *targetFlags) register(flags *pflag.FlagSet) {
@@ -28,78 +22,59 @@ func (t *targetFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&t.pagerDutyURL, "pagerduty-url", "", "PagerDuty's Events API v2 (default: the public one)")
 	flags.BoolVar(&t.pagerDutyTickets, "pagerduty-tickets", false, "tell PagerDuty of tickets too, as warnings")
 	flags.StringVar(&t.runbooks, "runbook-url", "", "what comes before an alert's name in its runbook link (default: the project's docs)")
-	for _, s := range []struct {
-		value, file *string
-		name, what  string
-	}{
-		{&t.webhook, &t.webhookFile, "webhook-url", "URL of a webhook to tell"},
-		{&t.key, &t.keyFile, "webhook-secret", "key that signs webhooks"},
-		{&t.pagerDuty, &t.pagerDutyFile, "pagerduty-key", "routing key of a PagerDuty service to tell"},
-		{&t.slack, &t.slackFile, "slack-url", "URL of a Slack incoming webhook to tell"},
-		{&t.heartbeat, &t.heartbeatFile, "heartbeat-url", "URL to post to while everything is seen, for a dead man's switch"},
-		{&t.fallback, &t.fallbackFile, "fallback-url", "URL of a webhook that is told what another target does not take"},
-	} {
-		variable := envNames(&pflag.Flag{Name: s.name})[0]
-		flags.StringVar(s.value, s.name, "", s.what+"; only from "+variable+" or the config file")
-		flags.StringVar(s.file, s.name+"-file", "", fmt.Sprintf("file that holds the %s (or set %s)", s.what, variable))
-		secret(flags, s.name)
-	}
-}
-
-// optionalSecret is readSecret for one that may be absent.
-func optionalSecret(flag, value, file string) (notify.Secret, error) {
-	if value == "" && file == "" {
-		return "", nil
-	}
-	s, err := readSecret(flag, value, file)
-	return notify.Secret(s), err
+	t.webhook.register(flags, "webhook-url", "URL of a webhook to tell")
+	t.key.register(flags, "webhook-secret", "key that signs webhooks")
+	t.pagerDuty.register(flags, "pagerduty-key", "routing key of a PagerDuty service to tell")
+	t.slack.register(flags, "slack-url", "URL of a Slack incoming webhook to tell")
+	t.heartbeat.register(flags, "heartbeat-url", "URL to post to while everything is seen, for a dead man's switch")
+	t.fallback.register(flags, "fallback-url", "URL of a webhook that is told what another target does not take")
 }
 
 // none reports whether no target is given.
 func (t *targetFlags) none() bool {
-	return t.webhook+t.webhookFile+t.pagerDuty+t.pagerDutyFile+t.slack+t.slackFile == "" && len(t.alertmanagers) == 0
+	return !t.webhook.given() && !t.pagerDuty.given() && !t.slack.given() && len(t.alertmanagers) == 0
 }
 
 // targets makes the pagers that are given, and the fallback.
 func (t *targetFlags) targets() (out []notify.Target, fallback notify.Target, err error) {
-	key, err := optionalSecret("webhook-secret", t.key, t.keyFile)
+	key, err := t.key.optional()
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, s := range []struct {
-		flag, value, file string
-		add               func(notify.Secret) error
+		secret *secretFlag
+		add    func(notify.Secret) error
 	}{
-		{"webhook-url", t.webhook, t.webhookFile, func(s notify.Secret) error {
-			hook, bad := notify.NewWebhook(notify.WebhookConfig{URL: s, Secret: key})
+		{&t.webhook, func(s notify.Secret) error {
+			hook, bad := notify.NewWebhook(notify.WebhookConfig{URL: s, Secret: notify.Secret(key)})
 			out = append(out, hook)
 			return bad
 		}},
-		{"slack-url", t.slack, t.slackFile, func(s notify.Secret) error {
+		{&t.slack, func(s notify.Secret) error {
 			slack, bad := notify.NewSlack(notify.SlackConfig{URL: s})
 			out = append(out, slack)
 			return bad
 		}},
-		{"pagerduty-key", t.pagerDuty, t.pagerDutyFile, func(s notify.Secret) error {
+		{&t.pagerDuty, func(s notify.Secret) error {
 			duty, bad := notify.NewPagerDuty(notify.PagerDutyConfig{RoutingKey: s, URL: notify.Secret(t.pagerDutyURL), Tickets: t.pagerDutyTickets})
 			out = append(out, duty)
 			return bad
 		}},
-		{"fallback-url", t.fallback, t.fallbackFile, func(s notify.Secret) error {
-			hook, bad := notify.NewWebhook(notify.WebhookConfig{Name: "fallback", URL: s, Secret: key})
+		{&t.fallback, func(s notify.Secret) error {
+			hook, bad := notify.NewWebhook(notify.WebhookConfig{Name: "fallback", URL: s, Secret: notify.Secret(key)})
 			fallback = hook
 			return bad
 		}},
 	} {
-		value, bad := optionalSecret(s.flag, s.value, s.file)
+		value, bad := s.secret.optional()
 		if bad != nil {
 			return nil, nil, bad
 		}
 		if value == "" {
 			continue
 		}
-		if err = s.add(value); err != nil {
-			return nil, nil, usagef("--%s: %w", s.flag, err)
+		if err = s.add(notify.Secret(value)); err != nil {
+			return nil, nil, usagef("--%s: %w", s.secret.name, err)
 		}
 	}
 	more, err := t.alertmanager()

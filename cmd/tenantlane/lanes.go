@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/tenantlane/tenantlane/consumer"
 	"github.com/tenantlane/tenantlane/consumer/admin"
+	"github.com/tenantlane/tenantlane/partitioner/store"
 )
 
 func newLanesCommand(e *env) *cobra.Command {
@@ -22,7 +22,7 @@ func newLanesCommand(e *env) *cobra.Command {
 // lanesFlags are the workers to ask, and how they are told who asks.
 type lanesFlags struct {
 	workers []string
-	secret  adminSecret
+	token   secretFlag
 	trust   adminTrust
 	output  outputFlags
 	hex     hexFlags
@@ -30,11 +30,16 @@ type lanesFlags struct {
 }
 
 func (f *lanesFlags) register(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.workers, "admin", nil, "admin endpoints of workers, http://host:port; repeat or separate by commas")
-	f.secret.register(flags)
-	f.trust.register(flags)
+	f.registerWorkers(flags)
 	f.hex.register(flags)
 	f.output.register(flags)
+}
+
+// registerWorkers adds whom to ask, and how.
+func (f *lanesFlags) registerWorkers(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.workers, "admin", nil, "admin endpoints of workers, http://host:port; repeat or separate by commas")
+	registerAdminToken(flags, &f.token)
+	f.trust.register(flags)
 }
 
 // registerAct adds who acts, and why.
@@ -45,14 +50,7 @@ func (f *lanesFlags) registerAct(flags *pflag.FlagSet) {
 
 // actor is who acts: without a reason, by which command.
 func (f *lanesFlags) actor(cmd *cobra.Command, args []string) consumer.Act {
-	act := f.act
-	if act.Actor == "" {
-		act.Actor = userName()
-	}
-	if act.Reason == "" {
-		act.Reason = strings.Join(append([]string{cmd.CommandPath()}, args...), " ")
-	}
-	return act
+	return consumer.Act(authorOf(cmd, args, store.Author(f.act)))
 }
 
 // ask calls each worker, also after one has failed.
@@ -60,7 +58,7 @@ func (f *lanesFlags) ask(ctx context.Context, call func(worker string, c *admin.
 	if len(f.workers) == 0 {
 		return usagef("--admin: missing; name the endpoint that a worker serves with `tenantlane worker --admin`")
 	}
-	token, err := f.secret.read()
+	token, err := f.token.optional()
 	if err != nil {
 		return err
 	}
@@ -122,6 +120,24 @@ func (e *env) printEffect(f *lanesFlags, worker string, tenant []byte, done stri
 	return e.printf("%s: %s, %d of its lanes were concerned\n", worker, done, effect.Lanes)
 }
 
+// actOnLanes does something to a tenant's lanes at each worker, and tells that it
+// is done.
+func (e *env) actOnLanes(cmd *cobra.Command, f *lanesFlags, args []string, done string,
+	act func(*admin.Client, context.Context, []byte, consumer.Act) (admin.Effect, error),
+) error {
+	tenant, err := f.hex.tenant(args[0])
+	if err != nil {
+		return err
+	}
+	return f.ask(cmd.Context(), func(worker string, c *admin.Client) error {
+		effect, err := act(c, cmd.Context(), tenant, f.actor(cmd, args))
+		if err != nil {
+			return err
+		}
+		return e.printEffect(f, worker, tenant, done+" "+args[0], effect)
+	})
+}
+
 func newLanesPauseCommand(e *env) *cobra.Command {
 	var f lanesFlags
 	cmd := &cobra.Command{
@@ -133,17 +149,7 @@ func newLanesPauseCommand(e *env) *cobra.Command {
 		Example: "  tenantlane lanes pause acme-corp --admin http://127.0.0.1:9400 --reason 'import runs wild'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			tenant, err := f.hex.tenant(args[0])
-			if err != nil {
-				return err
-			}
-			return f.ask(cmd.Context(), func(worker string, c *admin.Client) error {
-				effect, err := c.Pause(cmd.Context(), tenant, f.actor(cmd, args))
-				if err != nil {
-					return err
-				}
-				return e.printEffect(&f, worker, tenant, "paused "+args[0], effect)
-			})
+			return e.actOnLanes(cmd, &f, args, "paused", (*admin.Client).Pause)
 		},
 	}
 	f.register(cmd.Flags())
@@ -161,17 +167,7 @@ func newLanesResumeCommand(e *env) *cobra.Command {
 		Example: "  tenantlane lanes resume acme-corp --admin http://127.0.0.1:9400,http://127.0.0.1:9401",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			tenant, err := f.hex.tenant(args[0])
-			if err != nil {
-				return err
-			}
-			return f.ask(cmd.Context(), func(worker string, c *admin.Client) error {
-				effect, err := c.Resume(cmd.Context(), tenant, f.actor(cmd, args))
-				if err != nil {
-					return err
-				}
-				return e.printEffect(&f, worker, tenant, "resumed "+args[0], effect)
-			})
+			return e.actOnLanes(cmd, &f, args, "resumed", (*admin.Client).Resume)
 		},
 	}
 	f.register(cmd.Flags())

@@ -49,8 +49,7 @@ func newTopCommand(e *env) *cobra.Command {
 	f.watch.logs.level = "error" // the screen is no place for logs
 	f.watch.rule.Interval = topInterval
 	flags.Lookup("interval").DefValue = topInterval.String()
-	flags.StringSliceVar(&f.lanes.workers, "admin", nil, "admin endpoints of workers, http://host:port; repeat or separate by commas")
-	f.lanes.secret.register(flags)
+	f.lanes.registerWorkers(flags)
 	flags.BoolVar(&f.once, "once", false, "look once, print what was seen, and end")
 	return cmd
 }

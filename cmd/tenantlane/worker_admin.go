@@ -16,20 +16,20 @@ import (
 // workerAdmin is a worker's admin endpoint.
 type workerAdmin struct {
 	address string
-	secret  adminSecret
+	token   secretFlag
 	cert    adminCert
 }
 
 func (a *workerAdmin) register(flags *pflag.FlagSet) {
 	flags.StringVar(&a.address, "admin", "", "address of the admin endpoint for tenantlane lanes, probes and /metrics; without a host it is loopback,\n"+
 		"and any other wants a token (default: none)")
-	a.secret.register(flags)
+	registerAdminToken(flags, &a.token)
 	a.cert.register(flags)
 }
 
 // config is the endpoint's configuration, checked.
 func (a *workerAdmin) config() (admin.Config, error) {
-	token, err := a.secret.read()
+	token, err := a.token.optional()
 	if err != nil {
 		return admin.Config{}, err
 	}
