@@ -125,6 +125,15 @@ func (t *tableFlags) openTopic(ctx context.Context, log *zap.Logger, how opening
 	return topicStore{topic}, nil
 }
 
+// outliving is a context to open a table with that outlives ctx once it is open:
+// how a change ended that ctx's end interrupts is read from it. Until opened is
+// called the end of ctx ends it; end is called when the table is closed.
+func outliving(ctx context.Context) (life context.Context, opened, end func()) {
+	life, end = context.WithCancel(context.WithoutCancel(ctx))
+	bound := context.AfterFunc(ctx, end)
+	return life, func() { bound() }, end
+}
+
 // read gives the table as it is now.
 func (t *tableFlags) read(ctx context.Context) (*routing.Table, error) {
 	tables, err := t.open(ctx, zap.NewNop(), opening{})

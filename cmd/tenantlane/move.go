@@ -180,16 +180,14 @@ func errFileMove(file string) error {
 // openLive opens the table in its topic and makes a coordinator. The caller
 // closes it.
 func openLive(ctx context.Context, table *tableFlags, log *zap.Logger) (*liveMoves, error) {
-	// Once it is open the table outlives ctx: a move that is interrupted is
-	// aborted in it.
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	bound := context.AfterFunc(ctx, end)
+	// A move that is interrupted is aborted in the table.
+	life, opened, end := outliving(ctx)
 	tables, err := table.openTopic(life, zap.NewNop(), opening{})
 	if err != nil {
 		end()
 		return nil, cmp.Or(ctx.Err(), err)
 	}
-	bound()
+	opened()
 	opts, err := table.kafka.opts()
 	if err != nil {
 		end()

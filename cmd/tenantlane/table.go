@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"os/user"
 	"strings"
@@ -67,10 +68,13 @@ type edit func(tables tableStore, present *routing.Table) (*routing.Table, error
 func (c *changeFlags) change(cmd *cobra.Command, args []string, edit edit) (before, after *routing.Table, err error) {
 	ctx := cmd.Context()
 	c.how.anew = c.unsafe
-	tables, err := c.table.open(ctx, zap.NewNop(), c.how)
+	life, opened, end := outliving(ctx)
+	defer end()
+	tables, err := c.table.open(life, zap.NewNop(), c.how)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, cmp.Or(ctx.Err(), err)
 	}
+	opened()
 	defer func() { err = errors.Join(err, tables.Close()) }()
 	look, err := c.newLook(ctx)
 	if err != nil {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,11 +151,21 @@ func (s *moveStage) makeTable(ctx context.Context) (*store.Topic, error) {
 
 func (s *moveStage) openTable(ctx context.Context, cfg store.TopicConfig) (*store.Topic, error) {
 	cfg.KafkaOpts, cfg.Prefix = s.cfg.KafkaOpts, s.prefix()
-	view, err := store.OpenTopic(ctx, cfg)
-	if err == nil {
-		s.undo = append(s.undo, func(context.Context) error { return view.Close() })
+	// Once it is open the view outlives ctx: how a change ended that ctx's end
+	// interrupts is read from it.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	bound := context.AfterFunc(ctx, end)
+	view, err := store.OpenTopic(life, cfg)
+	bound()
+	if err != nil {
+		end()
+		return nil, cmp.Or(ctx.Err(), err)
 	}
-	return view, err
+	s.undo = append(s.undo, func(context.Context) error {
+		defer end()
+		return view.Close()
+	})
+	return view, nil
 }
 
 func (s *moveStage) addProducer(ctx context.Context) error {
