@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenantlane/tenantlane/lagwatch"
-	"github.com/tenantlane/tenantlane/lagwatch/notify"
 	"github.com/tenantlane/tenantlane/lagwatch/lag"
 	"github.com/tenantlane/tenantlane/lagwatch/mute"
+	"github.com/tenantlane/tenantlane/lagwatch/notify"
 )
 
 // lagwatchFlags are what to watch, by which rule, and whom to tell.

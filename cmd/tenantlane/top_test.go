@@ -1,6 +1,9 @@
 package main
 
 import (
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -27,6 +30,22 @@ func TestTopSaysWhichWorkerDoesNotAnswer(t *testing.T) {
 	r := runArgs(t, "top", "--once", "--brokers", startBroker(t), "--admin", "http://127.0.0.1:1")
 	if r.code != exitDone || !strings.Contains(r.stdout, "cannot reach the worker at http://127.0.0.1:1") {
 		t.Errorf("exit %d:\n%s", r.code, r.stdout)
+	}
+}
+
+func TestWhoAsksWorkersTrustsTheAuthorityThatIsNamed(t *testing.T) {
+	worker := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer worker.Close()
+	ca := tempFile(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: worker.Certificate().Raw})))
+	brokers := startBroker(t)
+	for _, args := range [][]string{{"lanes", "list"}, {"top", "--once", "--brokers", brokers}} {
+		args = append(args, "--admin", worker.URL)
+		if r := runArgs(t, args...); !strings.Contains(r.stdout+r.stderr, "certificate") {
+			t.Errorf("%v trusts anybody: stdout %q, stderr %q", args, r.stdout, r.stderr)
+		}
+		if r := runArgs(t, append(args, "--admin-ca", ca)...); !strings.Contains(r.stdout+r.stderr, "check --admin-token-file") {
+			t.Errorf("%v does not reach the worker: stdout %q, stderr %q", args, r.stdout, r.stderr)
+		}
 	}
 }
 
