@@ -276,7 +276,7 @@ func (e *env) replayStale(ctx context.Context, f *staleFlags, tenants []string, 
 		defer func() { err = errors.Join(err, done()) }()
 		cfg.Sender = sender
 		return stale.Replay(ctx, client, cfg)
-	}, dryRun)
+	}, staleText, dryRun)
 }
 
 // sender is a Producer by the table as it goes on, and what ends it.
@@ -321,7 +321,7 @@ func newStaleDropCommand(e *env) *cobra.Command {
 			return e.onStale(ctx, &f, args, func(client *kgo.Client, cfg stale.Config) (stale.Report, error) {
 				cfg.DryRun = dryRun
 				return stale.Drop(ctx, client, cfg)
-			}, dryRun)
+			}, dropText, dryRun)
 		},
 	}
 	f.register(cmd.Flags())
@@ -331,7 +331,8 @@ func newStaleDropCommand(e *env) *cobra.Command {
 }
 
 // onStale does something to what is in quarantine and prints what was done.
-func (e *env) onStale(ctx context.Context, f *staleFlags, tenants []string, do func(*kgo.Client, stale.Config) (stale.Report, error), dryRun bool) error {
+func (e *env) onStale(ctx context.Context, f *staleFlags, tenants []string, do func(*kgo.Client, stale.Config) (stale.Report, error),
+	text func(r *stale.Report, did string) string, dryRun bool) error {
 	client, cfg, err := f.open(ctx, e, tenants)
 	if err != nil {
 		return err
@@ -347,7 +348,7 @@ func (e *env) onStale(ctx context.Context, f *staleFlags, tenants []string, do f
 	}
 	if err != nil {
 		if report.Replayed+report.Present+report.Dropped > 0 {
-			e.note("%s", staleText(&report, dryRun))
+			e.note("%s", text(&report, wouldBe(dryRun)))
 		}
 		return staleError(f.letters, err)
 	}
@@ -357,18 +358,23 @@ func (e *env) onStale(ctx context.Context, f *staleFlags, tenants []string, do f
 			report.Tenants, report.Scanned, dryRun,
 		})
 	}
-	return e.printf("%s\n", staleText(&report, dryRun))
+	return e.printf("%s\n", text(&report, wouldBe(dryRun)))
 }
 
-// staleText says what was done, for people.
-func staleText(r *stale.Report, dryRun bool) string {
-	did := ""
+func wouldBe(dryRun bool) string {
 	if dryRun {
-		did = "would be "
+		return "would be "
 	}
-	if r.Dropped > 0 {
-		return fmt.Sprintf("%d records of %d tenants %sdropped, %d were dealt with before", r.Dropped, r.Tenants, did, r.Before)
-	}
+	return ""
+}
+
+// staleText says what was replayed, for people.
+func staleText(r *stale.Report, did string) string {
 	return fmt.Sprintf("%d records of %d tenants %ssent, %d are in their new place already, %d were dealt with before; %d records of new places were read for that",
 		r.Replayed, r.Tenants, did, r.Present, r.Before, r.Scanned)
+}
+
+// dropText says what was dropped, for people.
+func dropText(r *stale.Report, did string) string {
+	return fmt.Sprintf("%d records of %d tenants %sdropped, %d were dealt with before", r.Dropped, r.Tenants, did, r.Before)
 }
