@@ -127,6 +127,9 @@ func (rt *Runtime) clientOpts() []kgo.Opt {
 		// New partitions are seen at the next refresh, which the client's
 		// default puts off by 5 minutes.
 		kgo.MetadataMaxAge(30 * time.Second),
+		// A lane waits for its letter, so the client's default linger of 10 ms
+		// kept a lane of dead letters to 88 a second.
+		kgo.ProducerLinger(0),
 		kgo.WithLogger(kzap.New(rt.log.Named("kgo"), kzap.Level(kgo.LogLevelWarn))),
 	}, rt.cfg.KafkaOpts, []kgo.Opt{
 		kgo.ConsumerGroup(rt.cfg.Group),

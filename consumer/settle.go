@@ -284,7 +284,7 @@ func (e *engine) posted(f *failure, err error) {
 		e.quarantined(f)
 	} else {
 		e.metrics.deadLetters.WithLabelValues(f.p.topic).Inc()
-		e.log.Warn("record dead-lettered", f.fields(zap.Int("attempts", f.attempts), zap.Error(f.err))...)
+		e.sampled.Warn("record dead-lettered", f.fields(zap.Int("attempts", f.attempts), zap.Error(f.err))...)
 	}
 	if len(f.p.leaves) > 0 {
 		e.moves.kick()
