@@ -22,6 +22,8 @@ type collector struct {
 	workers, stuck, assigned, parked, pollAge          *prometheus.Desc
 	waiting, waited                                    *prometheus.Desc // reason
 	behindTable                                        *prometheus.Desc
+
+	resourceHeld, resourceWaiting, resourceGiven, resourceWaits *prometheus.Desc // resource
 }
 
 func newCollector(rt *Runtime) *collector {
@@ -29,30 +31,34 @@ func newCollector(rt *Runtime) *collector {
 		return prometheus.NewDesc(metricPrefix+name, help, labels, nil)
 	}
 	return &collector{
-		rt:           rt,
-		handled:      desc("handled_records_total", "Records done.", "topic", "partition"),
-		committedLag: desc("committed_lag", "High watermark minus the committed offset.", "topic", "partition"),
-		end:          desc("high_watermark", "End of the partition as of the last fetch.", "topic", "partition"),
-		runnableLag:  desc("runnable_lag", "High watermark minus the first unfinished offset that is neither parked nor paused.", "topic", "partition"),
-		distance:     desc("overflow_distance", "Offsets that the cursor is ahead of the furthest lane that it has to read again for and that can run.", "topic", "partition"),
-		tenantDepth:  desc("tenant_depth", "Records in memory of the tenants that want a look first.", "tenant", "state"),
-		tenantRate:   desc("tenant_rate", "Records a second that they finished lately.", "tenant", "state"),
-		handler:      desc("handler_seconds", "Handler time of a record.", "tier"),
-		queue:        desc("queue_seconds", "Wait of the first record of each grant.", "tier"),
-		lanes:        desc("lanes", "Lanes with unfinished records."),
-		tenants:      desc("tenants", "Tenants with an entry."),
-		runnable:     desc("useful_workers", "Lanes in hand or runnable: how many workers would have work. For autoscalers."),
-		records:      desc("buffered_records", "Unfinished records in memory."),
-		bytes:        desc("buffered_bytes", "Bytes that they, and the fetches they pin, are charged."),
-		inFlight:     desc("in_flight", "Lanes in workers' hands."),
-		workers:      desc("workers", "Goroutines that run handlers."),
-		stuck:        desc("stuck_handlers", "Handlers that ignore their deadline."),
-		assigned:     desc("assigned_partitions", "Partitions owned."),
-		parked:       desc("parked_lanes", "Lanes that wait for an operator."),
-		waiting:      desc("move_waiting_lanes", "Lanes that wait for a move: at a fence, for an earlier home, for the table.", "reason"),
-		waited:       desc("move_wait_seconds", "How long lanes waited for a move, of those that go on.", "reason"),
-		behindTable:  desc("partitions_behind_table", "Partitions that wait until the routing table could be read to its end."),
-		pollAge:      desc("poll_age_seconds", "Time since the poll loop last came round."),
+		rt:              rt,
+		handled:         desc("handled_records_total", "Records done.", "topic", "partition"),
+		committedLag:    desc("committed_lag", "High watermark minus the committed offset.", "topic", "partition"),
+		end:             desc("high_watermark", "End of the partition as of the last fetch.", "topic", "partition"),
+		runnableLag:     desc("runnable_lag", "High watermark minus the first unfinished offset that is neither parked nor paused.", "topic", "partition"),
+		distance:        desc("overflow_distance", "Offsets that the cursor is ahead of the furthest lane that it has to read again for and that can run.", "topic", "partition"),
+		tenantDepth:     desc("tenant_depth", "Records in memory of the tenants that want a look first.", "tenant", "state"),
+		tenantRate:      desc("tenant_rate", "Records a second that they finished lately.", "tenant", "state"),
+		handler:         desc("handler_seconds", "Handler time of a record.", "tier"),
+		queue:           desc("queue_seconds", "Wait of the first record of each grant.", "tier"),
+		lanes:           desc("lanes", "Lanes with unfinished records."),
+		tenants:         desc("tenants", "Tenants with an entry."),
+		runnable:        desc("useful_workers", "Lanes in hand or runnable: how many workers would have work. For autoscalers."),
+		records:         desc("buffered_records", "Unfinished records in memory."),
+		bytes:           desc("buffered_bytes", "Bytes that they, and the fetches they pin, are charged."),
+		inFlight:        desc("in_flight", "Lanes in workers' hands."),
+		workers:         desc("workers", "Goroutines that run handlers."),
+		stuck:           desc("stuck_handlers", "Handlers that ignore their deadline."),
+		assigned:        desc("assigned_partitions", "Partitions owned."),
+		parked:          desc("parked_lanes", "Lanes that wait for an operator."),
+		waiting:         desc("move_waiting_lanes", "Lanes that wait for a move: at a fence, for an earlier home, for the table.", "reason"),
+		waited:          desc("move_wait_seconds", "How long lanes waited for a move, of those that go on.", "reason"),
+		behindTable:     desc("partitions_behind_table", "Partitions that wait until the routing table could be read to its end."),
+		resourceHeld:    desc("resource_in_use", "Handlings that have a resource.", "resource"),
+		resourceWaiting: desc("resource_waiting", "Handlings that wait for a resource.", "resource"),
+		resourceGiven:   desc("resource_waits_given_up_total", "Waits for a resource that ended without it.", "resource"),
+		resourceWaits:   desc("resource_wait_seconds", "Waits for a resource that got it.", "resource"),
+		pollAge:         desc("poll_age_seconds", "Time since the poll loop last came round."),
 	}
 }
 
@@ -61,7 +67,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.handled, c.committedLag, c.end, c.runnableLag, c.distance, c.handler, c.queue, c.lanes, c.tenants, c.runnable, c.records, c.bytes,
 		c.tenantDepth, c.tenantRate, c.inFlight, c.workers, c.stuck, c.assigned, c.parked, c.pollAge,
-		c.waiting, c.waited, c.behindTable,
+		c.waiting, c.waited, c.behindTable, c.resourceHeld, c.resourceWaiting, c.resourceGiven, c.resourceWaits,
 	} {
 		ch <- d
 	}
@@ -75,6 +81,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	polled := time.Unix(0, c.rt.polled.Load())
 	gauge(c.pollAge, time.Since(polled).Seconds())
 
+	c.collectResources(ch)
 	e := c.rt.engine
 	if most := c.rt.cfg.TenantMetrics; most > 0 {
 		for _, s := range e.choose(TenantFilter{Most: most}) {

@@ -71,6 +71,11 @@ type Config struct {
 	// Default 1; negative: no limit.
 	TenantConcurrency int
 
+	// Resources are what handlers share beside Kafka, by name, and how much of
+	// each the worker may use at once: Record.Acquire waits for it. Each worker
+	// has the whole of it.
+	Resources map[string]Resource
+
 	// MetadataChars bounds what a commit says of one partition beyond its
 	// offset: about one lane that is behind for each ten characters. Default
 	// 1,024, and twice that while a worker looks for the lanes of the last
@@ -384,6 +389,11 @@ func (c *Config) validatePolicies() error {
 		return fmt.Errorf("consumer.Config: TooFar %d is unknown", c.TooFar)
 	case c.Start > StartLatest:
 		return fmt.Errorf("consumer.Config: Start %d is unknown", c.Start)
+	}
+	for name, r := range c.Resources {
+		if err := r.validate(name); err != nil {
+			return err
+		}
 	}
 	for i, topic := range c.Topics {
 		if topic == "" {

@@ -42,6 +42,8 @@
 //     worker for being slow. Records and bytes in the worker are bounded; beside
 //     them the client holds up to two responses of each broker, one that waits to
 //     be admitted and the next.
+//   - What handlers share beside Kafka can be limited (Config.Resources,
+//     Record.Acquire): tenants that wait for it take turns.
 //   - A stop and a hand-over finish within their deadlines, whatever handlers do.
 //
 // # What it does not

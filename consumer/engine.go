@@ -36,6 +36,8 @@ type engine struct {
 	metrics *metrics
 	began   time.Time
 
+	resources resources // nil: none
+
 	routes atomic.Pointer[map[string]*route] // by topic, of the newest table
 	slow   atomic.Bool                       // handlers are slow: records are copied at admission
 	cheap  atomic.Bool                       // handlers are cheap: the clock is looked at less often
@@ -104,6 +106,7 @@ func newEngine(cfg *Config, h Handler, m *metrics, letters letterbox) (*engine, 
 		workers: map[*worker]struct{}{}, quiet: make(chan struct{}), armed: never,
 		changed: make(chan struct{}), tiers: map[string]*tierTimes{}, mean: firstGuess, moves: newMoves(cfg.syncer() != nil),
 	}
+	e.resources = newResources(cfg.Resources, e.now)
 	e.applyTable()
 	e.setTenant(nil)
 	return e, nil

@@ -29,7 +29,7 @@ func (e *engine) wakeOne() {
 }
 
 func (e *engine) startWorker() {
-	w := &worker{e: e, wake: make(chan struct{}, 1)}
+	w := &worker{e: e, wake: make(chan struct{}, 1), leases: newLeases(e.resources)}
 	e.workers[w] = struct{}{}
 	e.group.Go(w.run)
 }

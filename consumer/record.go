@@ -12,9 +12,10 @@ import (
 // until the handler returns; Clone what has to live longer.
 type Record struct {
 	*kgo.Record
-	Tenant  []byte // whose record it is; nil for a record without a tenant
-	Attempt int    // 1, and one more for each failed handling by this process; RetryAfter is none
-	Token   Token  // for applications that fence their own writes
+	Tenant  []byte  // whose record it is; nil for a record without a tenant
+	Attempt int     // 1, and one more for each failed handling by this process; RetryAfter is none
+	Token   Token   // for applications that fence their own writes
+	leases  *leases // of the worker that runs the handler; nil: nothing is limited
 }
 
 // Token says by whose right a record is handled. Of two workers that handle
@@ -33,6 +34,7 @@ func (r *Record) Clone() *Record {
 	c := *r
 	c.Record = copyRecord(r.Record)
 	c.Tenant = bytes.Clone(r.Tenant)
+	c.leases = r.leases.detached()
 	return &c
 }
 

@@ -403,3 +403,43 @@ func TestTwoHangingWhalesDoNotFillTheWorker(t *testing.T) {
 		}
 	})
 }
+
+func TestTheDistanceIsThatOfTheFurthestLaneThatCanRun(t *testing.T) {
+	log := &fakeLog{}
+	for i := range 300 {
+		log.append("a", strconv.Itoa(i+1))
+		log.append("b", strconv.Itoa(i+1))
+	}
+	h := func(ctx context.Context, _ *Record) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	inBubble(t, Config{MaxRecords: 80, LaneRecords: 8, BatchSize: 4, HandlerTimeout: -1}, h, func(b *bench) {
+		p := b.follow(log, fresh(), time.Second)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		skip := func(tenant string) int64 {
+			st, ok := b.sched.Lane(p.lanes, []byte(tenant))
+			if !ok || !st.Overflowing {
+				t.Fatalf("lane %q: %+v", tenant, st)
+			}
+			return st.FirstSkip
+		}
+		first, second := "a", "b"
+		if skip(second) < skip(first) {
+			first, second = second, first
+		}
+		next := p.progress.Next()
+		if got := b.distance(p); next != 600 || got != next-skip(first) {
+			t.Errorf("distance %d, lane %q begins at %d of %d", got, first, skip(first), next)
+		}
+		b.sched.PauseTenant([]byte(first))
+		if got := b.distance(p); got != next-skip(second) {
+			t.Errorf("distance %d with the furthest lane paused, lane %q begins at %d", got, second, skip(second))
+		}
+		b.sched.PauseTenant([]byte(second))
+		if got := b.distance(p); got != 0 {
+			t.Errorf("distance %d with both paused", got)
+		}
+	})
+}

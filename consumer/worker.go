@@ -31,8 +31,9 @@ const (
 // until it settles, but for grants that it has not claimed yet: when a handler
 // turns out to be slow, the clock gives those back.
 type worker struct {
-	e    *engine
-	wake chan struct{} // a token when there may be work, or the end
+	e      *engine
+	wake   chan struct{} // a token when there may be work, or the end
+	leases *leases       // of the running handling
 
 	batch   lane.Batch[entry]
 	parts   []*partition  // of batch.Grants
@@ -74,6 +75,7 @@ func (w *worker) run() {
 	ended := false
 	defer func() {
 		if !ended { // runtime.Goexit in a handler
+			w.leases.end()
 			w.e.bury(w)
 		}
 	}()
@@ -180,7 +182,7 @@ func (w *worker) handleBatch(g *lane.Grant[entry], p *partition, r *result) {
 	}
 	w.records, w.rs = w.records[:0], w.rs[:0]
 	for i := range items {
-		w.records = append(w.records, Record{Record: g.Items[i].Rec.rec, Tenant: tenant, Attempt: 1, Token: p.token})
+		w.records = append(w.records, Record{Record: g.Items[i].Rec.rec, Tenant: tenant, Attempt: 1, Token: p.token, leases: w.leases})
 	}
 	w.records[0].Attempt += g.Attempt
 	for i := range w.records {
@@ -189,6 +191,7 @@ func (w *worker) handleBatch(g *lane.Grant[entry], p *partition, r *result) {
 	r.attempts = g.Attempt + 1 // until the first is done
 	ctx := w.ctx.Load()
 	done, err := w.e.batch(ctx, w.rs)
+	w.leases.end()
 	r.done = min(max(done, 0), len(items))
 	if r.done > 0 {
 		r.attempts = 1
@@ -220,9 +223,10 @@ func (w *worker) handleOne(in entry, tenant []byte, p *partition, attempt int) o
 	if tenant == nil && w.e.cfg.NoTenant == NoTenantDeadLetter {
 		return outcome{verdict: verdictDeadLetter, err: ErrNoTenant}
 	}
-	w.record = Record{Record: in.rec, Tenant: tenant, Attempt: attempt, Token: p.token}
+	w.record = Record{Record: in.rec, Tenant: tenant, Attempt: attempt, Token: p.token, leases: w.leases}
 	ctx := w.ctx.Load()
 	err := w.e.handler(ctx, &w.record)
+	w.leases.end()
 	if err == nil {
 		return outcome{}
 	}
@@ -244,6 +248,7 @@ func (w *worker) judge(ctx *handlerContext, p *partition, r *Record, err error) 
 // recover turns a panic into the error of the record that was being handled.
 func (w *worker) recover(r *result) {
 	if v := recover(); v != nil {
+		w.leases.end()
 		r.outcome = outcome{verdict: verdictRetry, err: &PanicError{Value: v, Stack: debug.Stack()}}
 	}
 }

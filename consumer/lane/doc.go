@@ -62,6 +62,9 @@
 //   - Push, Take and Release allocate nothing in the steady state and cost
 //     O(log n) of the tenants that have work.
 //
+// A Resource is a limit apart from lanes, for what handlers share beside Kafka:
+// claims on it are granted by virtual time too.
+//
 // # What it does not
 //
 // It does not run handlers, read the clock, decide back-off times, or know what

@@ -212,3 +212,6 @@ func (s *Scheduler[R]) checkTenant(t *tenant, lanes map[*entity]bool) error {
 	}
 	return nil
 }
+
+// Remembered is how many tenants r has an entry of.
+func (r *Resource[T]) Remembered() int { return len(r.shares) }
