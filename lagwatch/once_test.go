@@ -89,16 +89,19 @@ func TestOnceDoesNotTakeABurstForALateOne(t *testing.T) {
 // A pool that is late as a whole has its worst partition somewhere too.
 func TestTextShowsTheWorstPartitionOfAPoolThatIsBehind(t *testing.T) {
 	t.Parallel()
-	g := lagwatch.PoolEvaluation{Group: "billing", Topic: "orders", Pool: lag.SharedPool}
+	g := lagwatch.PoolEvaluation{Group: "billing", Topic: "orders", Pool: lag.SharedPool, State: "Stable", Members: 3}
 	for p, waits := range []int64{5, 5, 12, 1, 1, 1, 0, 285} {
 		g.Partitions = append(g.Partitions, lagwatch.PartitionEvaluation{
 			Partition: int32(p), Known: true, Committed: true, Lag: waits, Class: lag.Behind,
 		})
 	}
-	e := lagwatch.Evaluation{Groups: []lagwatch.PoolEvaluation{g}}
+	e := lagwatch.Evaluation{Groups: []lagwatch.PoolEvaluation{g, g}}
 	var text strings.Builder
 	if err := e.WriteText(&text); err != nil {
 		t.Fatal(err)
+	}
+	if want := "group billing: Stable, members: 3\n"; strings.Count(text.String(), want) != 1 {
+		t.Errorf("no %q in\n%s", want, text.String())
 	}
 	var lags []string
 	for line := range strings.Lines(text.String()) {
@@ -106,7 +109,7 @@ func TestTextShowsTheWorstPartitionOfAPoolThatIsBehind(t *testing.T) {
 			lags = append(lags, fields[4])
 		}
 	}
-	if want := []string{"285", "12", "5", "5", "1"}; !slices.Equal(lags, want) {
+	if want := []string{"285", "12", "5", "5", "1"}; !slices.Equal(lags, slices.Concat(want, want)) {
 		t.Errorf("lags %v, want %v in\n%s", lags, want, text.String())
 	}
 }

@@ -30,6 +30,7 @@ func (e *Evaluation) WriteText(out io.Writer) error {
 			return fmt.Errorf("evaluation: %w", err)
 		}
 	}
+	e.writeMembers(&b)
 	for _, problem := range e.Errors {
 		fmt.Fprintf(&b, "not answered: %s\n", problem)
 	}
@@ -67,6 +68,17 @@ func (e *Evaluation) writeVerdict(b *strings.Builder) {
 		b.WriteString("There is no group to watch.\n")
 	case !e.Fires():
 		b.WriteString("Nothing fires, and everything was seen.\n")
+	}
+}
+
+// writeMembers says how each group is, which is the same in all its pools.
+func (e *Evaluation) writeMembers(b *strings.Builder) {
+	told := map[string]bool{}
+	for i := range e.Groups {
+		if g := &e.Groups[i]; g.State != "" && !told[g.Group] {
+			told[g.Group] = true
+			fmt.Fprintf(b, "group %s: %s, members: %d\n", g.Group, g.State, g.Members)
+		}
 	}
 }
 
