@@ -35,6 +35,10 @@ func TestBadOverridesAreNamed(t *testing.T) {
 		"- {min_lags: 1}":          "min_lags",
 		"- {for: soon}":            "soon",
 		"- {ratio: 1}":             "entry 1: ratio",
+		"- {ratio: .inf}":          "entry 1: ratio",
+		"- {ratio: .nan}":          "entry 1: ratio",
+		"- {critical_ratio: .nan}": "entry 1: critical_ratio",
+		"- {critical_ratio: .inf}": "entry 1: critical_ratio",
 		"- {}\n- {max_delay: -1s}": "entry 2: max_delay",
 		"group: billing":           "overrides",
 	} {

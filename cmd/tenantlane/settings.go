@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -71,6 +74,9 @@ func resolveSettings(cmd *cobra.Command, getenv func(string) (string, bool)) (se
 			return
 		}
 		source, err := resolveFlag(cmd, flag, file, getenv)
+		if err == nil {
+			err = checkValue(flag, source)
+		}
 		if err != nil {
 			failed = err
 			return
@@ -78,6 +84,28 @@ func resolveSettings(cmd *cobra.Command, getenv func(string) (string, bool)) (se
 		merged = append(merged, setting{flag, source})
 	})
 	return merged, failed
+}
+
+// checkValue refuses what a flag's type takes and no command means.
+func checkValue(flag *pflag.Flag, source string) error {
+	text := flag.Value.String()
+	switch flag.Name {
+	case "table", "table-topic":
+		if source == "flag" && text == "" {
+			return usagef("--%s: empty, as a variable of a shell may be that is not set", flag.Name)
+		}
+	case "connect-timeout":
+		if d, err := time.ParseDuration(text); err == nil && d <= 0 {
+			return usagef("--connect-timeout %s: must be above 0 (%s)", text, source)
+		}
+	}
+	if flag.Value.Type() != "float64" {
+		return nil
+	}
+	if f, err := strconv.ParseFloat(text, 64); err == nil && (math.IsNaN(f) || math.IsInf(f, 0)) {
+		return usagef("--%s: %s is not a finite number (%s)", flag.Name, text, source)
+	}
+	return nil
 }
 
 func openConfig(cmd *cobra.Command, flags *pflag.FlagSet, getenv func(string) (string, bool)) (configFile, error) {

@@ -97,6 +97,28 @@ func TestBadConfigFilesAreNamedByLineAndKey(t *testing.T) {
 	}
 }
 
+// A command that takes such a value would do nothing for good, or another thing
+// than was meant.
+func TestValuesThatNoCommandMeansAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		args  []string
+		parts []string
+	}{
+		{[]string{"loadgen", "--rate", "NaN"}, []string{"--rate", "NaN", "finite"}},
+		{[]string{"dlq", "replay", "--rate", "inf"}, []string{"--rate", "Inf", "finite"}},
+		{[]string{"lagwatch", "--ratio", "NaN"}, []string{"--ratio", "finite"}},
+		{[]string{"top", "--critical-ratio", "-Inf"}, []string{"--critical-ratio", "finite"}},
+		{[]string{"verify", "--connect-timeout", "0"}, []string{"--connect-timeout", "above 0"}},
+		{[]string{"lagwatch", "--connect-timeout", "-1s"}, []string{"--connect-timeout", "above 0"}},
+		{[]string{"worker", "--table", ""}, []string{"--table", "empty"}},
+		{[]string{"loadgen", "--table-topic="}, []string{"--table-topic", "empty"}},
+	} {
+		runArgs(t, c.args...).wantError(t, exitUsage, c.parts...)
+	}
+	file := tempFile(t, "tl.yaml", "lagwatch: {ratio: .nan}\n")
+	runArgs(t, "lagwatch", "--config", file).wantError(t, exitUsage, "ratio")
+}
+
 func TestEmptyConfigFileIsFine(t *testing.T) {
 	for _, content := range []string{"", "# nothing\n"} {
 		runArgs(t, "config", "print", "--config", tempFile(t, "tl.yaml", content)).wantDone(t)

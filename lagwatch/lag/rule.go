@@ -2,6 +2,7 @@ package lag
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -78,10 +79,10 @@ func (r Rule) Validate() error {
 	switch {
 	case r.Interval <= 0:
 		return fmt.Errorf("interval %v: must be above 0", r.Interval)
-	case !(r.Ratio > 1):
-		return fmt.Errorf("ratio %v: must be above 1", r.Ratio)
-	case r.CriticalRatio < 0:
-		return fmt.Errorf("critical_ratio %v: must not be negative", r.CriticalRatio)
+	case !(r.Ratio > 1) || math.IsInf(r.Ratio, 1): // which nothing exceeds
+		return fmt.Errorf("ratio %v: must be above 1, and finite", r.Ratio)
+	case !(r.CriticalRatio >= 0) || math.IsInf(r.CriticalRatio, 1):
+		return fmt.Errorf("critical_ratio %v: must not be negative, and finite", r.CriticalRatio)
 	case r.MinLag < 0:
 		return fmt.Errorf("min_lag %d: must not be negative", r.MinLag)
 	}
