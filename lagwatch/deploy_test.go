@@ -109,6 +109,10 @@ func TestToolsAcceptTheFiles(t *testing.T) {
 		"rules":        {"promtool", "test", "rules", "tenantlane.rules.test.yml"},
 		"prometheus":   {"promtool", "check", "config", "prometheus.yml"},
 		"alertmanager": {"amtool", "check-config", "../alertmanager/alertmanager.yml"},
+		"pages of rules": {
+			"amtool", "config", "routes", "test", "--config.file=../alertmanager/alertmanager.yml",
+			"--verify.receivers=pager", "alertname=WorkerLostRecords", "severity=page",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
