@@ -73,6 +73,7 @@ type engine struct {
 	failed    []failedLetter  // dead letters to write again
 	overflows []lane.Overflow // memory of plan
 	pot       float64         // bytes that any partition may read again
+	stirred   bool            // a lane may need a re-read, and those who read again were told
 	copies    copier
 	draining  int                  // drains under way
 	ctx       context.Context      // of all handlings; nil before start

@@ -65,21 +65,22 @@ type job struct {
 	late  *surrender     // it is for late lanes
 }
 
-// size is about how many bytes to ask for. What a scout reads beyond the record
-// that fills its lane is read for nothing.
-func (j *job) size() int32 {
-	if j.scout {
-		return rereadBytes / 4
-	}
-	return rereadBytes
-}
-
 // skipped notes that p has something to re-read.
 func (e *engine) skipped(p *partition) {
 	if _, ok := e.behind[p]; !ok {
 		e.behind[p] = struct{}{}
 	}
-	e.signalHungry()
+	e.stir()
+}
+
+// stir notes that a lane may need a re-read, as each record may that is skipped
+// or done. Those who read again are told of the first one since they last
+// looked at everything: each wake-up takes a processor from the workers.
+func (e *engine) stir() {
+	if !e.stirred {
+		e.stirred = true
+		e.signalHungry()
+	}
 }
 
 func (e *engine) signalHungry() {
@@ -113,13 +114,13 @@ func (e *engine) reread(ctx context.Context, r reader) {
 func (e *engine) nextJob() (*job, time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now, wait := e.now(), never
+	now, wait, passed := e.now(), never, false
 	for p := range e.behind {
 		if p.rereads.running || p.behindTable {
 			continue
 		}
 		if p.rereads.after > now {
-			wait = min(wait, p.rereads.after-now)
+			wait, passed = min(wait, p.rereads.after-now), true
 			continue
 		}
 		j, later := e.plan(p, now)
@@ -134,6 +135,7 @@ func (e *engine) nextJob() (*job, time.Duration) {
 			wait = min(wait, rereadPause)
 		}
 	}
+	e.stirred = passed // by then what has changed since is looked at too
 	return nil, wait
 }
 
@@ -234,7 +236,7 @@ func (e *engine) doJob(ctx context.Context, r reader, j *job) {
 	chunk, err := j.kept, error(nil)
 	if chunk == nil {
 		var c refetch.Chunk
-		c, err = r.Read(ctx, j.p.topic, j.p.id, j.from, j.size())
+		c, err = r.Read(ctx, j.p.topic, j.p.id, j.from, rereadBytes)
 		chunk = &c
 	}
 	switch out, gone := errors.AsType[*refetch.ErrOutOfRange](err); {

@@ -90,7 +90,7 @@ func (e *engine) settle(w *worker) (todo []func()) {
 		e.signalChanged()
 	}
 	if len(e.behind) > 0 {
-		e.signalHungry()
+		e.stir()
 	}
 	return todo
 }
