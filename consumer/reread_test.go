@@ -443,3 +443,32 @@ func TestTheDistanceIsThatOfTheFurthestLaneThatCanRun(t *testing.T) {
 		}
 	})
 }
+
+// TestALaneIsReadForAgainAfterItsLastDeadLetter lets the only lane run out of
+// records while its last one waits to be written to the dead-letter topic.
+func TestALaneIsReadForAgainAfterItsLastDeadLetter(t *testing.T) {
+	const records = 20
+	log := &fakeLog{}
+	for i := range records {
+		log.append("bad", strconv.Itoa(i))
+	}
+	h := func(context.Context, *Record) error { return Permanent(errTest) }
+	cfg := Config{MaxRecords: 8, LaneRecords: 4, Retry: Retry{Exhausted: DeadLetter}}
+	inBubble(t, cfg, h, func(b *bench) {
+		var p *partition
+		var group sync.WaitGroup
+		group.Go(func() { p = b.follow(log, fresh(), time.Minute) })
+		for range records {
+			time.Sleep(time.Second) // nothing else stirs
+			synctest.Wait()
+			if b.answer == nil {
+				t.Fatalf("%d of %d dead letters", len(b.letters), records)
+			}
+			b.answer(nil)
+		}
+		group.Wait()
+		if b.watermark(p) != records {
+			t.Errorf("watermark %d", b.watermark(p))
+		}
+	})
+}

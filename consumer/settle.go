@@ -292,6 +292,7 @@ func (e *engine) posted(f *failure, err error) {
 	e.wakeOne()
 	e.signalRoom()
 	e.signalChanged()
+	e.stir() // the lane may have nothing left in memory
 }
 
 // failedLetter is a dead letter to write again.
