@@ -106,10 +106,12 @@ func (r *round) sweepOffsets(ctx context.Context, swept map[string]*SweptTopic, 
 		into func(*SweptTopic) *[]int64
 	}{
 		{-2, func(t *SweptTopic) *[]int64 { return &t.Start }},
+		// Before the times: what comes meanwhile is then in none of them. After
+		// them it would look like records that are all older.
+		{-1, func(t *SweptTopic) *[]int64 { return &t.End }},
 		{ago(24 * time.Hour), func(t *SweptTopic) *[]int64 { return &t.Day }},
 		{ago(7 * 24 * time.Hour), func(t *SweptTopic) *[]int64 { return &t.Week }},
 		{ago(unusedAfter), func(t *SweptTopic) *[]int64 { return &t.Month }},
-		{-1, func(t *SweptTopic) *[]int64 { return &t.End }}, // last: what came meanwhile is in it
 	} {
 		r.listOf(ctx, topics, ask.at, func(topic string, p int32, o int64) {
 			into := ask.into(swept[topic])

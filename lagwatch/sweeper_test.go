@@ -2,10 +2,13 @@ package lagwatch_test
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tenantlane/tenantlane/lagwatch"
 	"github.com/tenantlane/tenantlane/lagwatch/lag"
@@ -86,6 +89,33 @@ func TestSweepAsksTheCluster(t *testing.T) {
 		for _, x := range e.Topics {
 			top = top || len(x.Top) > 0 && x.Top[0].Tenant == "importer" && x.Top[0].PerSecond > 0
 		}
+	}
+}
+
+// A partition's end is asked for before its times: a record that comes in between
+// would else make a new partition look unused for a month.
+func TestASweepAsksForEndsBeforeTimes(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	var mu sync.Mutex
+	var asked []int64
+	c.broker.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Observe: true, Count: -1, When: func(req kmsg.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, req.(*kmsg.ListOffsetsRequest).Topics[0].Partitions[0].Timestamp)
+		return true
+	}})
+	seen := make(chan *lagwatch.Evaluation, 10_000)
+	stop := running(t, c.watcher(func(cfg *lagwatch.Config) {
+		cfg.Rule, cfg.Table = fast(), movedTable(t)
+		cfg.OnEvaluation = func(e *lagwatch.Evaluation) { seen <- e }
+	}))
+	defer stop()
+	<-seen // the first round sweeps
+	mu.Lock()
+	defer mu.Unlock()
+	if i := slices.IndexFunc(asked, func(at int64) bool { return at > 0 }); i < 1 || asked[i-1] != -1 || len(asked[i:]) < 3 {
+		t.Errorf("asked for %v, want ends (-1) and then the times", asked)
 	}
 }
 
