@@ -60,7 +60,7 @@ func (e *env) demo(ctx context.Context, f *demoFlags) error {
 	}
 	cfg.NoMove = !f.move
 	cfg.Logger = f.logs.logger(e)
-	cfg.Tell = func(line demo.Line) { e.note("%5.1fs  %s", line.At.Seconds(), line.Text) }
+	cfg.Tell = func(line demo.Line) { e.note("%s", line) }
 	if f.tenants != "" {
 		var err error
 		if cfg.Tenants, err = readTenants(f.tenants, false); err != nil {

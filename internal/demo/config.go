@@ -60,6 +60,9 @@ type Line struct {
 	Text string
 }
 
+// String is the line for people, broken where it is long.
+func (l Line) String() string { return wrap(fmt.Sprintf("%5.1fs  ", l.At.Seconds()), l.Text) }
+
 func (c Config) withDefaults() (Config, error) {
 	if c.Duration == 0 {
 		c.Duration = 20 * time.Second

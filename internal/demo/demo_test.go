@@ -226,20 +226,36 @@ func TestThePagerKeepsEachPageOnce(t *testing.T) {
 	}
 }
 
+func TestLinesForPeopleAreBrokenBelowTheirText(t *testing.T) {
+	line := Line{8500 * time.Millisecond, strings.Repeat("a partition is behind ", 20) + strings.Repeat("x", 120)}
+	lines := strings.Split(line.String(), "\n")
+	if len(lines) < 6 || !strings.HasPrefix(lines[0], "  8.5s  a partition") || !strings.HasPrefix(lines[1], "        ") {
+		t.Errorf("%q", lines)
+	}
+	for i, l := range lines {
+		if len(l) > width && strings.Contains(strings.TrimSpace(l), " ") || i > 0 && strings.TrimSpace(l) == "" {
+			t.Errorf("line %d has %d characters: %q", i, len(l), l)
+		}
+	}
+	if got, want := strings.Join(strings.Fields(line.String())[1:], " "), line.Text; got != want {
+		t.Errorf("%q, want the words of %q", got, want)
+	}
+}
+
 func TestReportInWordsAndJSON(t *testing.T) {
-	r := &Report{Broker: "embedded", RecordsPerS: 1234.567, QuietP99: Before{3.14159, Figure(math.NaN())}, SkewMaxMedian: Figure(math.Inf(1)), Moves: []Move{}, Alerts: []Alert{}}
+	r := &Report{Broker: "embedded", Population: 4033, RecordsPerS: 1234.567, QuietP99: Before{3.14159, Figure(math.NaN())}, SkewMaxMedian: Figure(math.Inf(1)), Moves: []Move{}, Alerts: []Alert{}}
 	r.take(check.Report{Tenants: 1200, Produced: 240_000, Handled: 239_999, Lost: 1})
 	text, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{`"broker":"embedded"`, `"records_per_s":1234.57`, `"quiet_p99_ms":{"before":3.14,"during":null}`, `"skew_max_median":null`, `"moves":[]`, `"alerts":[]`, `"lost":1`} {
+	for _, part := range []string{`"broker":"embedded"`, `"population":4033,"tenants":1200`, `"records_per_s":1234.57`, `"quiet_p99_ms":{"before":3.14,"during":null}`, `"skew_max_median":null`, `"moves":[]`, `"alerts":[]`, `"lost":1`} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("%s does not hold %s", text, part)
 		}
 	}
 	words := r.String()
-	for _, part := range []string{"BROKEN: 1 lost", "239,999 records of 1,200 tenants", "3.1 ms before", "? ms during", "none was sent"} {
+	for _, part := range []string{"BROKEN: 1 lost", "239,999 records of 1,200 tenants", "other 2,833 of the population's 4,033", "3.1 ms before", "? ms during", "none was sent"} {
 		if !strings.Contains(words, part) {
 			t.Errorf("%s\ndoes not hold %q", words, part)
 		}

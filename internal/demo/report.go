@@ -12,8 +12,9 @@ import (
 
 // Report is what the demo came to. Its JSON is the command's.
 type Report struct {
-	Broker          string `json:"broker"` // "embedded" or "kafka"
-	Tenants         int    `json:"tenants"`
+	Broker          string `json:"broker"`     // "embedded" or "kafka"
+	Population      int    `json:"population"` // tenants that there are
+	Tenants         int    `json:"tenants"`    // those of them that had records
 	Produced        uint64 `json:"produced"`
 	Handled         uint64 `json:"handled"`
 	Lost            uint64 `json:"lost"`
@@ -99,7 +100,7 @@ func (r *Report) take(c check.Report) {
 func (r *Report) String() string {
 	var b strings.Builder
 	say := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-12s "+format+"\n", append([]any{label}, args...)...)
+		b.WriteString(wrap(fmt.Sprintf("  %-12s ", label), fmt.Sprintf(format, args...)) + "\n")
 	}
 	verdict := "Nothing was lost, and every tenant's records were handled in order."
 	if r.Problem != "" {
@@ -108,6 +109,10 @@ func (r *Report) String() string {
 	fmt.Fprintf(&b, "%s\n\n", verdict)
 	say("handled", "%s records of %s tenants, %s/s: %d lost, %d out of order, %d repeated",
 		count(r.Handled), count(uint64(r.Tenants)), count(uint64(r.RecordsPerS)), r.Lost, r.OrderViolations, r.Duplicates)
+	if r.Tenants < r.Population {
+		say("", "the other %s of the population's %s tenants are too small to send anything in so short a time",
+			count(uint64(r.Population-r.Tenants)), count(uint64(r.Population)))
+	}
 	say("import", "%s records of %q waited in partition %d, which %d other tenants use: produced in %s s, all handled after %s s",
 		count(uint64(r.Import.Records)), r.Import.Tenant, r.Import.Partition, r.Import.Neighbors, r.Import.ProduceS, r.Import.DrainS)
 	say("quiet ones", "of the other tenants' records, 99 in 100 were handled within %s ms before the import and %s ms during it",

@@ -268,7 +268,7 @@ func (p *play) drain(ctx context.Context) error {
 func (p *play) report(took time.Duration) *Report {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := &Report{Broker: p.stage.kind, Moves: p.moves, Alerts: []Alert{}, SkewByHash: Figure(p.cast.before.MaxMedian)}
+	r := &Report{Broker: p.stage.kind, Population: len(p.cfg.Tenants.Tenants), Moves: p.moves, Alerts: []Alert{}, SkewByHash: Figure(p.cast.before.MaxMedian)}
 	r.take(p.crew.checker.Report())
 	r.RecordsPerS = Figure(float64(r.Handled) / took.Seconds())
 	drained := time.Unix(0, p.crew.drained.Load())
