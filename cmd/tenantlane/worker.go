@@ -50,7 +50,8 @@ func newWorkerCommand(e *env) *cobra.Command {
 			"topic, partition and offset are in the headers X-Tenant, X-Kafka-Key, X-Kafka-Topic, and so on.\n\n" +
 			"--exec gives each value to a shell command's standard input, with TENANT, KAFKA_KEY, KAFKA_TOPIC,\n" +
 			"KAFKA_PARTITION, KAFKA_OFFSET and ATTEMPT in its environment. Exit code 0 is done, 65 gives the\n" +
-			"record up, any other is tried again.\n\n" +
+			"record up, any other is tried again. A worker that is killed takes its commands along on Linux, but not\n" +
+			"what a shell started for one: write 'exec import-order' rather than 'import-order', so that none is left.\n\n" +
 			"On SIGTERM it finishes what it has, commits and leaves the group within --drain-timeout; a second\n" +
 			"signal stops it at once. A record that was replayed from another group's dead letters is skipped.\n\n" +
 			"--admin serves what `tenantlane lanes` asks for, and /-/healthy and /-/ready for Kubernetes probes.",

@@ -32,7 +32,8 @@ var errNoCommand = errors.New("the command is empty")
 // attempt. The command is killed at the handler's deadline, and after a failed
 // attempt so is what it started: the record's next attempt must not run beside
 // it. What it leaves in the background when it exits with 0 is its own, if that
-// no longer holds its standard error.
+// no longer holds its standard error. On Linux the command is killed when the
+// worker's process is; what it started is not.
 func NewExec(name string, args ...string) (consumer.Handler, error) {
 	if name == "" {
 		return nil, errNoCommand
