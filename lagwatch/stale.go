@@ -178,7 +178,7 @@ func (e *engine) staleFinding(topic string, look StaleLook, quarantined int64) [
 	}
 	f := finding{Alert: lag.AlertStaleRecords, Topic: topic, Command: []string{"tenantlane", "stale", "list", "--topic", topic}}
 	if quarantined > 0 {
-		f.Text = fmt.Sprintf("%d records lie in the quarantine of %s, with the marks of those that were dealt with.", quarantined, topic)
+		f.Text = fmt.Sprintf("%d stale records of %s, and marks of those that were dealt with, lie in its quarantine.", quarantined, topic)
 	}
 	if n := len(look.Found); n > 0 {
 		first := look.Found[0]
