@@ -189,13 +189,14 @@ func (b *consuming) round(ctx context.Context) error {
 
 func (b *consuming) bareTurn(ctx context.Context) (lap, error) {
 	if b.cfg.HandlerSleep > 0 {
-		return sleepers(ctx, b.cfg), nil
+		return sleepers(ctx, b.cfg, nil), nil
 	}
 	return b.pollers(ctx)
 }
 
-// sleepers are as many goroutines as there are handlers, that only sleep.
-func sleepers(ctx context.Context, cfg ConsumeConfig) lap {
+// sleepers are as many goroutines as there are handlers, that only sleep, and
+// compute if there is something to compute.
+func sleepers(ctx context.Context, cfg ConsumeConfig, compute func()) lap {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(min(cfg.Seconds, 3)*float64(time.Second)))
 	defer cancel()
 	var n atomic.Int64
@@ -205,6 +206,9 @@ func sleepers(ctx context.Context, cfg ConsumeConfig) lap {
 		group.Go(func() {
 			for ctx.Err() == nil {
 				time.Sleep(cfg.HandlerSleep)
+				if compute != nil {
+					compute()
+				}
 				n.Add(1)
 			}
 		})

@@ -2,35 +2,26 @@ package bench
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 )
 
 // BenchmarkSleepersThatCompute says what 100 goroutines reach that sleep for a
-// millisecond and then compute for so long, with no lock between them. Sleeping
-// goroutines wake together: Go waits for their timers with a resolution of a
-// millisecond once no goroutine can run, counted from when the last one began
-// to sleep. So each round takes a millisecond and all that the hundred compute.
+// millisecond and then compute for so long, with no lock between them. Once no
+// goroutine can run, Go waits for its next timer with a resolution of a
+// millisecond from then on: those that sleep wake together, and each round takes
+// a millisecond and all that the hundred compute.
 func BenchmarkSleepersThatCompute(b *testing.B) {
+	cfg := ConsumeConfig{Concurrency: 100, HandlerSleep: time.Millisecond, Seconds: 1}
 	for _, micros := range []int{0, 1, 2, 4, 6} {
 		b.Run(fmt.Sprintf("%dus", micros), func(b *testing.B) {
 			compute := computing(time.Duration(micros) * time.Microsecond)
-			var rounds atomic.Int64
-			rounds.Store(int64(b.N) * 100_000)
-			var group sync.WaitGroup
-			begun := time.Now()
-			for range 100 {
-				group.Go(func() {
-					for rounds.Add(-1) >= 0 {
-						time.Sleep(time.Millisecond)
-						compute()
-					}
-				})
+			var t turns
+			for b.Loop() {
+				t.add(sleepers(b.Context(), cfg, compute))
 			}
-			group.Wait()
-			b.ReportMetric(float64(b.N)*100_000/time.Since(begun).Seconds(), "records/s")
+			b.ReportMetric(median(t.rates), "records/s")
 		})
 	}
 }
@@ -39,7 +30,7 @@ func BenchmarkSleepersThatCompute(b *testing.B) {
 func computing(d time.Duration) func() {
 	var sink atomic.Uint64
 	spin := func(n int) {
-		x := uint64(n)
+		x := uint64(1)
 		for range n {
 			x = x*6364136223846793005 + 1
 		}
@@ -48,6 +39,6 @@ func computing(d time.Duration) func() {
 	const sample = 10_000_000
 	begun := time.Now()
 	spin(sample)
-	steps := int(float64(sample) * d.Seconds() / time.Since(begun).Seconds())
+	steps := int(sample * d.Seconds() / time.Since(begun).Seconds())
 	return func() { spin(steps) }
 }
