@@ -36,6 +36,7 @@ var errPartitionGone = errors.New("partition is not owned any more")
 // admission is the poll loop's own memory for admitting.
 type admission struct {
 	stage   stage
+	claims  claims
 	scratch []byte
 	touched byte // so that touch is not optimized away
 }
@@ -50,11 +51,15 @@ func (e *engine) opened(tp topicPartition) *partition {
 // admit puts records of one fetched partition into their lanes. It never waits
 // for a worker. Records of an assignment that is not open any more are dropped.
 func (e *engine) admit(a *admission, topic string, of *partition, fp *kgo.FetchPartition) {
+	var parts []part
+	if e.slabs != nil {
+		parts = a.claims.follow(e.slabs, fp.Records)
+	}
 	p := e.admissible(topic, of, fp)
 	if p == nil {
 		return
 	}
-	in := &arrival{at: e.now(), copies: e.slow.Load(), left: len(fp.Records)}
+	in := &arrival{at: e.now(), copies: e.slow.Load(), left: len(fp.Records), parts: parts}
 	rt, chunk := (*e.routes.Load())[topic], admitChunk
 	if in.copies {
 		chunk = copyChunk
@@ -68,6 +73,16 @@ func (e *engine) admit(a *admission, topic string, of *partition, fp *kgo.FetchP
 		if in.copies {
 			runtime.Gosched() // workers that came back wait for this goroutine's processor
 		}
+	}
+	e.admitted(in)
+}
+
+// admitted notes that no record of an arrival is left to be admitted.
+func (e *engine) admitted(in *arrival) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if in.copies || in.left == 0 {
+		e.giveUpSlabs(in)
 	}
 }
 

@@ -37,6 +37,7 @@ type engine struct {
 	began   time.Time
 
 	resources resources // nil: none
+	slabs     *slabs    // nil: records' memory is not used again
 
 	routes atomic.Pointer[map[string]*route] // by topic, of the newest table
 	slow   atomic.Bool                       // handlers are slow: records are copied at admission
@@ -57,6 +58,7 @@ type engine struct {
 	behind    map[*partition]struct{} // with skipped records or names to resolve
 	rewinds   []*partition            // whose checkpoint turned out to be of another log
 	held      int64                   // bytes, over all partitions
+	spent     []*slab                 // whose records are all done
 	size      int64                   // bytes of a record, by the last ones that were admitted
 	full      time.Duration           // since when the worker is full; 0: it is not
 	strict    time.Duration           // until then no lane may exceed its bound

@@ -23,6 +23,7 @@ import (
 func (rt *Runtime) onAssigned(_ context.Context, _ *kgo.Client, assigned map[string][]int32) {
 	<-rt.connected // the client joins the group before NewClient has returned
 	rt.barrier.wait()
+	rt.engine.slabs.forget()
 	rt.metrics.rebalances.WithLabelValues("assigned").Inc()
 	rt.log.Info("partitions assigned", zap.Any("partitions", assigned))
 	if len(assigned) == 0 {
@@ -40,6 +41,7 @@ func (rt *Runtime) tellAssigned(assigned []Assigned) {
 func (rt *Runtime) onRevoked(_ context.Context, _ *kgo.Client, revoked map[string][]int32) {
 	<-rt.connected
 	rt.barrier.wait()
+	rt.engine.slabs.forget()
 	parts := rt.engine.owned(revoked)
 	if len(revoked) == 0 || len(parts) == 0 {
 		return

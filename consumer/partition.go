@@ -105,6 +105,8 @@ type arrival struct {
 	left   int           // records that still pin the fetch
 	fault  *fault        // why no handler gets them; nil: one does
 	copies bool          // these records are copies
+	parts  []part        // of slabs, that its records are in
+	kept   bool          // one of them failed: others than its lane may refer to it
 }
 
 // recordOverhead is what a record costs in memory beside its fields' bytes:

@@ -148,6 +148,31 @@ func (rt *Runtime) clientOpts() []kgo.Opt {
 	}, rt.memberOpts())
 }
 
+// reusing lets the client use records' memory again, unless hooks of KafkaOpts
+// see records too: they may keep them, or what is in their contexts.
+func (rt *Runtime) reusing(opts []kgo.Opt) ([]kgo.Opt, error) {
+	probe, err := kgo.NewClient(rt.rereadOpts()...)
+	if err != nil {
+		return nil, err
+	}
+	defer probe.Close()
+	hooks, _ := probe.OptValue(kgo.WithHooks).([]kgo.Hook)
+	pools, _ := probe.OptValue(kgo.WithPools).([]kgo.Pool)
+	if len(pools) > 0 || slices.ContainsFunc(hooks, seesRecords) {
+		return opts, nil
+	}
+	rt.engine.slabs = &slabs{}
+	return append(opts, kgo.WithPools(rt.engine.slabs)), nil
+}
+
+func seesRecords(h kgo.Hook) bool {
+	switch h.(type) {
+	case kgo.HookFetchRecordBuffered, kgo.HookFetchRecordUnbuffered:
+		return true
+	}
+	return false
+}
+
 // memberOpts say what kind of member the worker is.
 func (rt *Runtime) memberOpts() []kgo.Opt {
 	opts := []kgo.Opt{kgo.Balancers(kgo.CooperativeStickyBalancer())}
@@ -210,7 +235,11 @@ func (rt *Runtime) Run(ctx context.Context) error {
 	}
 	defer rt.stopNow()
 	defer rt.unregister()
-	client, err := kgo.NewClient(rt.clientOpts()...)
+	opts, err := rt.reusing(rt.clientOpts())
+	if err != nil {
+		return fmt.Errorf("making the Kafka client: %w", err)
+	}
+	client, err := kgo.NewClient(opts...)
 	if err != nil {
 		return fmt.Errorf("making the Kafka client: %w", err)
 	}

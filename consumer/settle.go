@@ -28,8 +28,10 @@ func (e *engine) take(w *worker) bool {
 			run(todo)
 			return false
 		}
+		spent := e.takeSpent()
 		if e.grant(w) {
 			e.mu.Unlock()
+			e.slabs.put(spent)
 			if len(todo) > 0 {
 				run(todo)
 				w.at = e.now()
@@ -39,6 +41,7 @@ func (e *engine) take(w *worker) bool {
 		w.rest()
 		e.idle = append(e.idle, w)
 		e.mu.Unlock()
+		e.slabs.put(spent)
 		run(todo)
 		todo = nil
 		<-w.wake
@@ -126,9 +129,15 @@ func (e *engine) settleUpTo(w *worker, n int, now time.Duration) (todo []func())
 // finished notes that items[from:to] are done.
 func (e *engine) finished(p *partition, items []lane.Item[entry], from, to int) {
 	p.handled += uint64(to - from)
+	var freed int64
 	for i := from; i < to; i++ {
-		e.hold(p, -items[i].Rec.in.freed(&items[i]))
+		in := items[i].Rec.in
+		freed += in.freed(&items[i])
+		if in.left == 0 {
+			e.giveUpSlabs(in)
+		}
 	}
+	e.hold(p, -freed)
 }
 
 // harvest settles what workers have done of what they still hold, so that a
@@ -195,6 +204,7 @@ func (e *engine) judgeGrant(g *lane.Grant[entry], p *partition, r *result) (lane
 		return res, nil
 	}
 	it := &g.Items[r.done]
+	it.Rec.in.kept = true
 	f := failure{p: p, in: it.Rec, bytes: it.Bytes, attempts: r.attempts, err: r.outcome.err}
 	switch r.outcome.verdict {
 	case verdictRetryAfter:

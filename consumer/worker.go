@@ -223,7 +223,11 @@ func (w *worker) handleOne(in entry, tenant []byte, p *partition, attempt int) o
 	if tenant == nil && w.e.cfg.NoTenant == NoTenantDeadLetter {
 		return outcome{verdict: verdictDeadLetter, err: ErrNoTenant}
 	}
-	w.record = Record{Record: in.rec, Tenant: tenant, Attempt: attempt, Token: p.token, leases: w.leases}
+	w.record.Record = in.rec // the handler may have changed any of these
+	w.record.Tenant = tenant
+	w.record.Attempt = attempt
+	w.record.Token = p.token
+	w.record.leases = w.leases
 	ctx := w.ctx.Load()
 	err := w.e.handler(ctx, &w.record)
 	w.leases.end()

@@ -1,0 +1,76 @@
+package consumer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tenantlane/tenantlane/consumer"
+)
+
+// TestRecordsAreTheirOwnWhileMemoryIsUsedAgain handles many large batches, some
+// of whose records fail once, are skipped, or are looked at again when the
+// handler has let others go on, and wants each to say what was produced.
+func TestRecordsAreTheirOwnWhileMemoryIsUsedAgain(t *testing.T) {
+	const perTenant, tenants = 4000, 10
+	c := newCluster(t, 2)
+	var records []*kgo.Record
+	for i := range perTenant {
+		for k := range tenants {
+			tenant := fmt.Sprintf("tenant-%d", k)
+			records = append(records, record(int32(k%2), tenant, fmt.Sprintf("%s/%d", tenant, i)))
+		}
+	}
+	c.produce(records...)
+	var mu sync.Mutex
+	next, failed := map[string]int{}, map[string]bool{}
+	var done atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cfg := c.config()
+	cfg.MaxRecords, cfg.Retry.Min = 2000, time.Millisecond
+	w, err := consumer.New(cfg, func(_ context.Context, r *consumer.Record) error {
+		key := string(r.Key)
+		mu.Lock()
+		i := next[key]
+		again := i%500 == 7 && !failed[fmt.Sprint(key, i)]
+		if again {
+			failed[fmt.Sprint(key, i)] = true
+		} else {
+			next[key]++
+		}
+		mu.Unlock()
+		kept := bytes.Clone(r.Value)
+		if want := fmt.Sprintf("%s/%d", r.Tenant, i); string(kept) != want || key != string(r.Tenant) {
+			t.Errorf("%s at offset %d says %q, want %q", key, r.Offset, kept, want)
+		}
+		if again {
+			return errors.New("once more")
+		}
+		if done.Add(1) == perTenant*tenants {
+			cancel()
+		}
+		if i%300 == 9 {
+			return consumer.Skip("not wanted")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for k := range tenants {
+		if tenant := fmt.Sprintf("tenant-%d", k); next[tenant] != perTenant {
+			t.Errorf("%s: %d records were handled, want %d", tenant, next[tenant], perTenant)
+		}
+	}
+}
