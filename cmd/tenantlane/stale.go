@@ -332,7 +332,8 @@ func newStaleDropCommand(e *env) *cobra.Command {
 
 // onStale does something to what is in quarantine and prints what was done.
 func (e *env) onStale(ctx context.Context, f *staleFlags, tenants []string, do func(*kgo.Client, stale.Config) (stale.Report, error),
-	text func(r *stale.Report, did string) string, dryRun bool) error {
+	text func(r *stale.Report, did string) string, dryRun bool,
+) error {
 	client, cfg, err := f.open(ctx, e, tenants)
 	if err != nil {
 		return err
