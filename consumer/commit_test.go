@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -198,6 +199,33 @@ func TestDeadLettersReachTheirTopic(t *testing.T) {
 	}
 	if got := c.PartitionInfo(topic+consumer.DeadLetterSuffix, 0).HighWatermark; got != 2 {
 		t.Errorf("%d dead letters, want 2", got)
+	}
+}
+
+func TestDeadLettersReachATopicThatWasMadeAgain(t *testing.T) {
+	t.Parallel()
+	letters := topic + consumer.DeadLetterSuffix
+	c := newCluster(t, 1, kfake.SeedTopics(1, letters))
+	l := newLedger()
+	cfg := l.watch(c.config())
+	cfg.Retry = consumer.Retry{Min: time.Millisecond, Max: time.Millisecond, Attempts: 1, Exhausted: consumer.DeadLetter}
+	w := c.start(cfg, func(context.Context, *consumer.Record) error { return errors.New("no") })
+	c.produce(sequence(0, 1, "bad")...)
+	l.waitCommitted(t, 0, 1)
+	admin := kadm.NewClient(c.producer)
+	if _, err := admin.DeleteTopic(t.Context(), letters); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.CreateTopic(t.Context(), 1, 1, nil, letters); err != nil {
+		t.Fatal(err)
+	}
+	c.produce(sequence(0, 1, "bad")...)
+	l.waitCommitted(t, 0, 2)
+	if err := w.stop(); err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	if got := c.PartitionInfo(letters, 0).HighWatermark; got != 1 {
+		t.Errorf("%d dead letters in the new topic, want 1", got)
 	}
 }
 

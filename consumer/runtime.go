@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/plugin/kzap"
 	"go.uber.org/zap"
@@ -55,6 +56,7 @@ type Runtime struct {
 	polled  atomic.Int64  // when the poll loop last came round, Unix nanoseconds
 	paused  atomic.Int32  // partitions that the poll loop has paused
 	kick    chan struct{} // a token makes the committer commit at once
+	remade  chan string   // a topic of letters that was deleted and made again
 	turn    chan struct{} // held by who commits: one commit at a time
 	hurry   context.Context
 	stopNow context.CancelFunc
@@ -96,7 +98,7 @@ func newRuntime(cfg Config, h Handler, batch BatchHandler) (*Runtime, error) {
 	}
 	rt := &Runtime{
 		cfg: cfg, metrics: newMetrics(), log: cfg.Logger.With(zap.String("group", cfg.Group)),
-		connected: make(chan struct{}), kick: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+		connected: make(chan struct{}), kick: make(chan struct{}, 1), remade: make(chan string, 1), turn: make(chan struct{}, 1),
 		metadata: map[topicPartition]string{},
 	}
 	rt.cfg.Logger = rt.log
@@ -202,7 +204,9 @@ func (rt *Runtime) readCommitted() bool {
 	return ok && level == 1
 }
 
-// wakePoll ends a poll under way when the loop has something else to do.
+// wakePoll ends a poll under way when the loop has something else to do. It also
+// makes the client forget topics of letters that were deleted and made again,
+// which the client does not get over by itself: a promise may not wait for that.
 func (rt *Runtime) wakePoll(ctx context.Context) {
 	for {
 		select {
@@ -210,6 +214,8 @@ func (rt *Runtime) wakePoll(ctx context.Context) {
 			return
 		case <-rt.engine.attention:
 			rt.barrier.interrupt()
+		case letters := <-rt.remade:
+			rt.client.PurgeTopicsFromProducing(letters)
 		}
 	}
 }
@@ -367,7 +373,15 @@ func (rt *Runtime) leave() {
 // produce is the engine's letterbox. The write outlives a stop's contexts: it
 // ends when the client is closed.
 func (rt *Runtime) produce(letter *kgo.Record, done func(error)) {
-	rt.client.Produce(context.Background(), letter, func(_ *kgo.Record, err error) { done(err) })
+	rt.client.Produce(context.Background(), letter, func(_ *kgo.Record, err error) {
+		if errors.Is(err, kerr.UnknownTopicID) {
+			select {
+			case rt.remade <- letter.Topic:
+			default: // the next letter to fail says so again
+			}
+		}
+		done(err)
+	})
 }
 
 // followTable applies the table's changes to tenants that have work.
