@@ -32,13 +32,17 @@ func spread(partitions int32, tenants, seq, n int) []*kgo.Record {
 }
 
 // commitLog notes every commit that reaches the broker, and fails the test when
-// a partition's offset goes back.
-func (c *cluster) commitLog() {
+// a partition's offset goes back. While refused is set, commits do not count.
+func (c *cluster) commitLog() (refused *atomic.Bool) {
+	refused = new(atomic.Bool)
 	var mu sync.Mutex
 	highest := make(map[int32]int64)
 	c.Fault(kfake.Fault{
 		Keys: []kmsg.Key{kmsg.OffsetCommit}, Observe: true, Count: -1,
 		When: func(req kmsg.Request) bool {
+			if refused.Load() {
+				return false
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			for _, t := range req.(*kmsg.OffsetCommitRequest).Topics {
@@ -52,6 +56,7 @@ func (c *cluster) commitLog() {
 			return true
 		},
 	})
+	return refused
 }
 
 func TestHandOverLosesRepeatsAndReordersNothing(t *testing.T) {
@@ -127,7 +132,7 @@ func TestHandOverLosesRepeatsAndReordersNothing(t *testing.T) {
 func TestCrashRepeatsOnlyWhatWasNotCommitted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
-	c.commitLog()
+	refusing := c.commitLog()
 	c.produce(spread(2, 4, 1, 100)...)
 	j := newJournal()
 	l := newLedger()
@@ -136,11 +141,13 @@ func TestCrashRepeatsOnlyWhatWasNotCommitted(t *testing.T) {
 	w := c.start(l.watch(c.mortal()), g.then(j.handle))
 	l.waitCommitted(t, 0, 40)
 	l.waitCommitted(t, 1, 40)
+	refusing.Store(true)
 	refused := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.UnknownServerError, Count: -1})
 	g.close(60)
 	j.waitFor(t, 4*60) // all handlers are at work now
 	w.kill()
 	refused.Remove()
+	refusing.Store(false)
 	before := j.all()
 	floor := []int64{c.committed(0), c.committed(1)}
 	if floor[0] != 40 || floor[1] != 40 {
