@@ -54,10 +54,10 @@
 //
 // # What may be changed inside
 //
-// engine.go and what it is made of (admit, worker, settle, clock, drain, reread,
-// late, moves, fence, fault) know no Kafka client; runtime.go, poll.go, group.go,
-// commit.go, begin.go, checkpoint.go, evidence.go and tableend.go are all that
-// talk to it.
+// engine.go and what it is made of (stage, admit, worker, settle, clock, drain,
+// reread, late, moves, fence, fault, engine_control) know no Kafka client;
+// runtime.go, poll.go, group.go, commit.go, begin.go, checkpoint.go, evidence.go
+// and tableend.go are all that talk to it.
 // Which record runs next is decided in consumer/lane, what a commit says in
 // consumer/offset, what waits for a move in rebalance/move.
 package consumer
