@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,7 +35,7 @@ type slabs struct {
 	mu sync.Mutex
 	// guards everything below
 	out   map[*kgo.Record]*slab // by their first records
-	since time.Time             // of the oldest
+	since time.Time             // none of them is older
 }
 
 // slab is the memory of one batch's records.
@@ -71,8 +72,11 @@ func (s *slabs) GetRecords(n int) []kgo.Record {
 	b.records, b.done = b.records[:n], 0
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := time.Now(); len(s.out) == 0 || now.Sub(s.since) > slabMemory {
+	switch now := time.Now(); {
+	case s.out == nil || len(s.out) > 0 && now.Sub(s.since) > slabMemory:
 		s.out, s.since = make(map[*kgo.Record]*slab), now
+	case len(s.out) == 0:
+		s.since = now
 	}
 	s.out[&b.records[0]] = b
 	return b.records
@@ -118,14 +122,15 @@ func (s *slabs) put(done []*slab) {
 
 // claims follows records from slab to slab as they are admitted.
 type claims struct {
-	of   *slab        // of the last record; nil: of none, or all of it was there
-	rest []kgo.Record // of it, that were not there yet
+	of    *slab        // of the last record; nil: of none, or all of it was there
+	rest  []kgo.Record // of it, that were not there yet
+	parts []part       // memory of follow
 }
 
 // follow says which parts of slabs records are. It takes the client's note of
 // the slab off them, so that a copy does not pin the slab.
-func (c *claims) follow(s *slabs, records []*kgo.Record) (parts []part) {
-	n := 0 // records of the slab that are among these
+func (c *claims) follow(s *slabs, records []*kgo.Record) []part {
+	parts, n := c.parts[:0], 0 // n: records of the slab that are among these
 	for _, r := range records {
 		r.Context = nil //nolint:fatcontext // it is taken away
 		if c.of == nil || r != &c.rest[0] {
@@ -146,7 +151,10 @@ func (c *claims) follow(s *slabs, records []*kgo.Record) (parts []part) {
 	if n > 0 {
 		parts = append(parts, part{c.of, n})
 	}
-	return parts
+	own := slices.Clone(parts)
+	clear(parts)
+	c.parts = parts
+	return own
 }
 
 // giveUpSlabs counts the records of an arrival as done in their slabs: all of

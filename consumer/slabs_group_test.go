@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,7 +29,9 @@ func TestRecordsAreTheirOwnWhileMemoryIsUsedAgain(t *testing.T) {
 			records = append(records, record(int32(k%2), tenant, fmt.Sprintf("%s/%d", tenant, i)))
 		}
 	}
-	c.produce(records...)
+	for batch := range slices.Chunk(records, 400) {
+		c.produce(batch...)
+	}
 	var mu sync.Mutex
 	next, failed := map[string]int{}, map[string]bool{}
 	var done atomic.Int64
@@ -36,11 +39,12 @@ func TestRecordsAreTheirOwnWhileMemoryIsUsedAgain(t *testing.T) {
 	defer cancel()
 	cfg := c.config()
 	cfg.MaxRecords, cfg.Retry.Min = 2000, time.Millisecond
+	cfg.KafkaOpts = append(cfg.KafkaOpts, kgo.FetchMaxBytes(16<<10), kgo.FetchMaxPartitionBytes(8<<10)) // many fetches
 	w, err := consumer.New(cfg, func(_ context.Context, r *consumer.Record) error {
 		key := string(r.Key)
 		mu.Lock()
 		i := next[key]
-		again := i%500 == 7 && !failed[fmt.Sprint(key, i)]
+		again := i%1000 == 7 && !failed[fmt.Sprint(key, i)]
 		if again {
 			failed[fmt.Sprint(key, i)] = true
 		} else {
