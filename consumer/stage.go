@@ -1,6 +1,10 @@
 package consumer
 
-import "github.com/twmb/franz-go/pkg/kgo"
+import (
+	"runtime"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
 
 // stage holds what the last poll brought until there is room for it. The client
 // asks a broker for more only once all of its last response was polled, so a
@@ -67,6 +71,7 @@ func (e *engine) admitStaged(a *admission) (records int) {
 		if last {
 			a.stage.pop()
 		}
+		runtime.Gosched() // a worker that was woken waits for this goroutine's processor
 	}
 	return records
 }
