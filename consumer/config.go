@@ -50,6 +50,11 @@ type Config struct {
 	// (kgo.FetchMaxBytes, 50 MiB by default). Defaults 100,000 and 256 MiB.
 	MaxRecords int
 	MaxBytes   int64
+	// KeepRecords lets handlers keep the client's record, Record.Record, beyond
+	// their return, as one that passes it on without waiting does. By default
+	// its memory is another record's then, which spares a tenth of the
+	// processor time of a handler that does next to nothing.
+	KeepRecords bool
 
 	// Order says what is kept in order; default OrderTenant.
 	Order Order

@@ -10,7 +10,8 @@ import (
 // Record is one record as a handler sees it: the client's record with what
 // the runtime knows about it. It, and the memory behind it, is the handler's
 // until the handler returns; Clone what has to live longer. Both structs are
-// other records' afterwards, also where another goroutine still looks at them.
+// other records' afterwards, also where another goroutine still looks at them;
+// with Config.KeepRecords only this one is.
 type Record struct {
 	*kgo.Record
 	Tenant  []byte  // whose record it is; nil for a record without a tenant

@@ -150,9 +150,13 @@ func (rt *Runtime) clientOpts() []kgo.Opt {
 	}, rt.memberOpts())
 }
 
-// reusing lets the client use records' memory again, unless hooks of KafkaOpts
-// see records too: they may keep them, or what is in their contexts.
+// reusing lets the client use records' memory again, unless handlers may keep
+// them, or hooks of KafkaOpts see them too: these may keep what is in their
+// contexts.
 func (rt *Runtime) reusing(opts []kgo.Opt) ([]kgo.Opt, error) {
+	if rt.cfg.KeepRecords {
+		return opts, nil
+	}
 	probe, err := kgo.NewClient(rt.rereadOpts()...)
 	if err != nil {
 		return nil, err

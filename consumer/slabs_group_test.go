@@ -78,3 +78,43 @@ func TestRecordsAreTheirOwnWhileMemoryIsUsedAgain(t *testing.T) {
 		}
 	}
 }
+
+// A handler that keeps records beyond its return has them as they were, where
+// the configuration says so.
+func TestKeptRecordsStayWhatTheyWere(t *testing.T) {
+	const count = 20_000
+	c := newCluster(t, 1)
+	var records []*kgo.Record
+	for i := range count {
+		records = append(records, record(0, fmt.Sprintf("tenant-%d", i%10), fmt.Sprint(i)))
+	}
+	for batch := range slices.Chunk(records, 400) {
+		c.produce(batch...)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cfg := c.config()
+	cfg.KeepRecords, cfg.MaxRecords = true, 2000
+	cfg.KafkaOpts = append(cfg.KafkaOpts, kgo.FetchMaxBytes(16<<10), kgo.FetchMaxPartitionBytes(8<<10)) // many fetches
+	var mu sync.Mutex
+	kept := map[int64]*kgo.Record{}
+	w, err := consumer.New(cfg, func(_ context.Context, r *consumer.Record) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if kept[r.Offset] = r.Record; len(kept) == count {
+			cancel()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for offset, r := range kept {
+		if r.Offset != offset || string(r.Value) != fmt.Sprint(offset) {
+			t.Fatalf("the record that was handled at offset %d is now at %d and says %q", offset, r.Offset, r.Value)
+		}
+	}
+}
