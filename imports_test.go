@@ -29,7 +29,7 @@ var pure = map[string][]string{
 	"lagwatch/lag":        nil,
 	"lagwatch/mute":       {"go.yaml.in/yaml/v4"},
 	"internal/sketch":     nil,
-	"internal/check":      nil,
+	"internal/check":      {module + "consumer/offset"},
 	"internal/marks":      nil,
 }
 

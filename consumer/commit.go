@@ -49,6 +49,20 @@ type pendingCommit struct {
 	offset.Commit
 }
 
+// told is what the application learns of it: no more names than fit into a
+// commit for sure, so that a later one does not say less.
+func (c pendingCommit) told() Committed {
+	said, sure := c.State, c.p.names()
+	done := Committed{Topic: c.p.topic, Partition: c.p.id, Offset: c.Offset, Frontier: said.Frontier}
+	if sure < len(said.Lanes) {
+		done.Frontier, said.Lanes = said.Lanes[sure].Offset, said.Lanes[:sure]
+	}
+	for _, l := range said.Lanes {
+		done.Lanes = append(done.Lanes, CommittedLane{Name: l.Name, Offset: l.Offset})
+	}
+	return done
+}
+
 // commit commits the partitions whose watermark has moved. One commit runs at
 // a time, from its snapshot to its answer, so that offsets never go back. Its
 // errors are logged and counted; the next one tries again.
@@ -148,7 +162,7 @@ func (rt *Runtime) committed(pending map[topicPartition]pendingCommit, req *kmsg
 				rt.commitFailed(c, err)
 				continue
 			}
-			done = append(done, Committed{Topic: topic, Partition: p.Partition, Offset: c.Offset})
+			done = append(done, c.told())
 			rt.engine.acknowledged(c)
 		}
 	}

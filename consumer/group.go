@@ -117,7 +117,7 @@ func (rt *Runtime) adjustOffsets(ctx context.Context, fetched map[string]map[int
 	for tp, at := range begins {
 		at.behindTable = behind[tp.topic]
 		token := rt.openAt(tp, at, generation)
-		assigned = append(assigned, Assigned{Topic: tp.topic, Token: token})
+		assigned = append(assigned, Assigned{Topic: tp.topic, Token: token, Named: at.checkpoint != nil})
 		if next := at.cursor(); next != unknownOffset {
 			fetched[tp.topic][tp.id] = kgo.NewOffset().At(next).WithEpoch(at.epoch)
 		}

@@ -57,11 +57,26 @@ type BatchHandler func(ctx context.Context, rs []*Record) (done int, err error)
 type Assigned struct {
 	Topic string
 	Token
+	// Named says that the worker goes on from the frontier of the group's last
+	// commit, and with the lanes that it names. Else it begins at the commit's
+	// offset, as where there was no more to say, or metadata was ignored.
+	Named bool
 }
 
-// Committed is one partition's committed offset: everything below it is done.
+// Committed is one partition's commit: everything below Offset is done, and
+// everything below Frontier too, except of Lanes from their offsets on. A commit
+// may name more lanes than are told here: these, and the frontier above them, are
+// what no later commit goes back behind.
 type Committed struct {
 	Topic     string
 	Partition int32
 	Offset    int64
+	Frontier  int64
+	Lanes     []CommittedLane // ascending by offset
+}
+
+// CommittedLane is a lane that a commit names.
+type CommittedLane struct {
+	Name   uint32 // offset.Name of its key
+	Offset int64  // its first unfinished offset
 }

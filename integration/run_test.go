@@ -195,7 +195,7 @@ func (r *run) start(behave behavior) *worker {
 		},
 		OnCommit: func(commits []consumer.Committed) {
 			for _, c := range commits {
-				r.check.Committed(w.name, c.Partition, c.Offset)
+				r.check.Committed(w.name, check.Commit{Partition: c.Partition, Offset: c.Offset})
 			}
 		},
 		Logger: testLogger(r.t),

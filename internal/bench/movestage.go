@@ -244,12 +244,12 @@ func (s *moveStage) worker(view store.Source) (*consumer.Runtime, error) {
 		Group: s.name, Topics: []string{s.name}, Table: view, KafkaOpts: s.cfg.KafkaOpts,
 		OnAssign: func(assigned []consumer.Assigned) {
 			for _, a := range assigned {
-				s.checker.Assigned(process, a.Partition, a.Epoch)
+				s.checker.Assigned(process, check.Assignment{Partition: a.Partition, Number: a.Epoch})
 			}
 		},
 		OnCommit: func(done []consumer.Committed) {
 			for _, d := range done {
-				s.checker.Committed(process, d.Partition, d.Offset)
+				s.checker.Committed(process, check.Commit{Partition: d.Partition, Offset: d.Offset})
 			}
 		},
 	}, func(_ context.Context, r *consumer.Record) error {

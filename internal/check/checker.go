@@ -1,6 +1,10 @@
 package check
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/tenantlane/tenantlane/consumer/offset"
+)
 
 // ID names one sequence: what one producer sent for one tenant. Sequences
 // start anywhere (by custom at 1) and need not be gapless: a produce that
@@ -29,10 +33,28 @@ type Handling struct {
 }
 
 // Commit is an acknowledged commit: everything of the partition below Offset
-// is done.
+// is done, and below Frontier too, except of the named lanes from their offsets
+// on.
 type Commit struct {
 	Partition int32
 	Offset    int64
+	Frontier  int64  // less than Offset: Offset
+	Lanes     []Lane // not changed any more once it was told
+}
+
+// Lane is a lane that a commit names.
+type Lane struct {
+	Name   uint32 // offset.Name of its key, by default of its tenant
+	Offset int64  // its first unfinished offset
+}
+
+// Assignment says that a process was given a partition.
+type Assignment struct {
+	Partition int32
+	Number    uint64 // of it, among the process's; see Handling.Assignment
+	// Named: it goes on from what the last commit says, with its frontier and
+	// lanes. Else it begins at the commit's offset.
+	Named bool
 }
 
 // Checker collects what happened and judges it. Its methods may be called
@@ -44,6 +66,7 @@ type Checker struct {
 	processes  map[string]int32 // name to number, so that states stay small
 	faults     map[*sequence]*faults
 	quarantine map[place]struct{}
+	names      map[uint32]struct{} // of the tenants' own lanes
 	totals     totals
 }
 
@@ -74,6 +97,7 @@ func New() *Checker {
 		processes:  map[string]int32{},
 		faults:     map[*sequence]*faults{},
 		quarantine: map[place]struct{}{},
+		names:      map[uint32]struct{}{},
 	}
 }
 
@@ -90,17 +114,17 @@ func (c *Checker) Produced(id ID, seq uint64) {
 // Assigned says that process was given the partition, before the first
 // handling of that assignment ended. Without it the assignment begins with its
 // first handling, which is late for a worker whose first handler was slow.
-func (c *Checker) Assigned(process string, partition int32, assignment uint64) {
+func (c *Checker) Assigned(process string, a Assignment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.partition(partition).floor(c.process(process), assignment)
+	c.partition(a.Partition).begin(c.process(process), a.Number, a.Named)
 }
 
 // Committed says that process got a commit of the partition acknowledged.
-func (c *Checker) Committed(process string, partition int32, offset int64) {
+func (c *Checker) Committed(process string, commit Commit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.partition(partition).commit(c.process(process), offset)
+	c.partition(commit.Partition).commit(c.process(process), commit)
 }
 
 // ProducedAt is Produced of a record whose place in the topic is known. A
@@ -139,18 +163,19 @@ func (c *Checker) Handled(h Handling) {
 	defer c.mu.Unlock()
 	s := c.sequence(h.ID)
 	process := c.process(h.Process)
-	floor := c.partition(h.Partition).floor(process, h.Assignment)
+	said := c.partition(h.Partition).said(process, h.Assignment)
+	done := said.done(&h, c.names)
 	first := s.handled.add(h.Seq)
 	switch {
 	case !first:
 		c.totals.duplicates++
-		if c.fault(s).repeat(h, floor) {
+		if c.fault(s).repeat(h, said, done) {
 			c.totals.allowed++
 		}
-	case h.Offset < floor:
+	case done:
 		c.totals.handled++
 		c.totals.early++
-		c.fault(s).earlyCommit(h, floor)
+		c.fault(s).earlyCommit(h, said)
 	default:
 		c.totals.handled++
 	}
@@ -178,6 +203,7 @@ func (c *Checker) sequence(id ID) *sequence {
 	if s == nil {
 		s = &sequence{id: id}
 		c.sequences[id] = s
+		c.names[offset.Name([]byte(id.Tenant))] = struct{}{}
 	}
 	return s
 }

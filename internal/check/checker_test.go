@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantlane/tenantlane/consumer/offset"
 )
 
 // event is one thing that happens to one tenant in one partition, where the
@@ -14,6 +16,8 @@ type event struct {
 	process    string
 	from, to   uint64 // sequences; c: from is the offset
 	assignment uint64
+	named      bool   // a
+	lanes      []Lane // c, whose frontier is to
 }
 
 func produced(from, to uint64) event                 { return event{kind: 'p', from: from, to: to} }
@@ -33,6 +37,17 @@ func handledIn(process string, assignment uint64, seqs ...uint64) []event {
 func assigned(process string, assignment uint64) event {
 	return event{kind: 'a', process: process, assignment: assignment}
 }
+
+func resumed(process string, assignment uint64) event {
+	return event{kind: 'a', process: process, assignment: assignment, named: true}
+}
+
+func frontier(process string, offset, frontier uint64, lanes ...Lane) event {
+	return event{kind: 'c', process: process, from: offset, to: frontier, lanes: lanes}
+}
+
+// acme is the name of the tenant's lane.
+var acme = offset.Name([]byte("acme"))
 
 // history joins events and slices of events.
 func history(parts ...any) []event {
@@ -58,11 +73,11 @@ func judge(events []event) Report {
 				c.Produced(id, seq)
 			}
 		case 'a':
-			c.Assigned(e.process, 0, e.assignment)
+			c.Assigned(e.process, Assignment{Number: e.assignment, Named: e.named})
 		case 'h':
 			c.Handled(Handling{Process: e.process, ID: id, Seq: e.from, Offset: int64(10 * e.from), Attempt: 1, Assignment: e.assignment})
 		case 'c':
-			c.Committed(e.process, 0, int64(e.from))
+			c.Committed(e.process, Commit{Offset: int64(e.from), Frontier: int64(e.to), Lanes: e.lanes})
 		}
 	}
 	return c.Report()
@@ -135,6 +150,31 @@ func TestVerdicts(t *testing.T) {
 			Report{Produced: 3, Handled: 3, EarlyCommits: 1},
 		},
 
+		{
+			"repeat below the frontier, of a lane that is not named",
+			history(produced(1, 5), handledIn("A", 1, 1, 2, 3), frontier("A", 5, 40, Lane{acme, 30}), resumed("B", 1), handledIn("B", 1, 2, 3, 4, 5)),
+			Report{Produced: 5, Handled: 5, Duplicates: 2, DuplicatesAllowed: 1},
+		},
+		{
+			"repeats below the frontier, of a worker that did not go by it",
+			history(produced(1, 5), handledIn("A", 1, 1, 2, 3), frontier("A", 5, 40), assigned("B", 1), handledIn("B", 1, 1, 2, 3, 4, 5)),
+			Report{Produced: 5, Handled: 5, Duplicates: 3, DuplicatesAllowed: 3},
+		},
+		{
+			"repeats below the frontier, of a lane that may be part of the tenant",
+			history(produced(1, 3), handledIn("A", 1, 1, 2), frontier("A", 5, 30, Lane{acme + 1, 10}), resumed("B", 1), handledIn("B", 1, 1, 2, 3)),
+			Report{Produced: 3, Handled: 3, Duplicates: 2, DuplicatesAllowed: 2},
+		},
+		{
+			"a frontier above what is not done",
+			history(produced(1, 3), handledIn("A", 1, 1), frontier("A", 15, 40), resumed("B", 1), handledIn("B", 1, 2, 3)),
+			Report{Produced: 3, Handled: 3, EarlyCommits: 2},
+		},
+		{
+			"an early frontier of the process itself",
+			history(produced(1, 2), handledIn("A", 1, 1), frontier("A", 15, 40), handledIn("A", 1, 2)),
+			Report{Produced: 2, Handled: 2, EarlyCommits: 1},
+		},
 		{
 			"a repeat run ascends",
 			history(produced(1, 7), handled("A", 1, 2, 3, 4, 5, 6), handled("A", 3, 4, 5, 6, 7)),

@@ -24,16 +24,23 @@
 //	order violation   a first handling after the first handling of a higher
 //	                  sequence of the same ID; or, within one process, a
 //	                  repeat that does not ascend (below)
-//	duplicate allowed a duplicate at or above the floor of its partition
-//	early commit      a first handling below that floor: the commit covered a
-//	                  record that was not done, and a crash would have lost it
+//	duplicate allowed a duplicate of what the floor of its partition does not
+//	                  say to be done
+//	early commit      a first handling of what that floor says to be done: the
+//	                  commit covered it too early, and a crash would have lost it
 //
-// The floor is what the promise rests on: a worker that takes a partition
-// over begins at the group's committed offset, so only what lies at or above
-// it may repeat. It is the highest commit of the partition, by any process,
-// that came before the first handling of the partition in this assignment; a
-// process's own commits raise it further. A commit that a crash kept out of
-// the log makes the floor lower than it was, so this accuses nobody wrongly.
+// The floor is what the promise rests on: a worker that takes a partition over
+// goes on from the group's last commit, so only what that does not say to be
+// done may repeat: all below its offset is, and below its frontier too, except
+// of the lanes that it names from their offsets on. It is the highest commit of
+// the partition, by any process, that came before the first handling of the
+// partition in this assignment; a process's own commits raise it further. A
+// commit that a crash kept out of the log makes the floor lower than it was, so
+// this accuses nobody wrongly. Frontier and names count where the assignment says
+// that it went by them; one that could not trust them, or whose log is of a
+// worker that did not write them, begins at the offset. A named lane that is no
+// tenant's own (a part of a tenant) excuses every tenant from its offset on.
+//
 // DuplicatesAllowed counts the duplicates that pass, one by one: repeats
 // within the promise make it equal to Duplicates, any other makes it less.
 //

@@ -68,10 +68,10 @@ func (s *source) feed(c *Checker) error {
 		c.Handled(line.Handling)
 	case KindCommit:
 		for _, commit := range line.Commits {
-			c.Committed(line.Process, commit.Partition, commit.Offset)
+			c.Committed(line.Process, commit)
 		}
 	case KindAssigned:
-		c.Assigned(line.Process, line.Partition, line.Assignment)
+		c.Assigned(line.Process, Assignment{Partition: line.Partition, Number: line.Assignment, Named: line.Named})
 	case KindProduced:
 		return s.log.bad(`has no "attempt": is it a load generator's line?`)
 	}

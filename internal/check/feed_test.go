@@ -27,9 +27,9 @@ func logs(steps []step) (produced []byte, workers map[string][]byte) {
 		case KindHandled:
 			log = AppendHandled(log, &s.h, at)
 		case KindAssigned:
-			log = AppendAssigned(log, s.h.Partition, s.h.Assignment, at)
+			log = AppendAssigned(log, Assignment{s.h.Partition, s.h.Assignment, s.named}, at)
 		case KindCommit:
-			log = AppendCommit(log, []Commit{{s.h.Partition, s.committed}}, at)
+			log = AppendCommit(log, []Commit{s.said}, at)
 		}
 		workers[s.h.Process] = log
 	}

@@ -29,10 +29,14 @@ const (
 //	{"assigned":{"partition":3,"assignment":1},"time":"…"}
 //	{"producer":"p","tenant":"acme","sequence":7,"partition":3,"offset":42,"attempt":1,"assignment":1,"time":"…"}
 //	{"commit":[{"partition":3,"offset":43}],"time":"…"}
+//	{"commit":[{"partition":3,"offset":43,"frontier":900,"lanes":[[2166136261,43]]}],"time":"…"}
 //
 // A load generator's lines are like the third without attempt and assignment.
 // A tenant that is not text has "tenant_hex" too, which then counts;
-// "unordered":true marks a record that has no order. Times are RFC 3339 with
+// "unordered":true marks a record that has no order. An assignment with
+// "named":true goes on from the frontier and the lanes of the last commit; each
+// lane is its name and its first unfinished offset. A commit without a frontier,
+// as workers before 1.0 wrote it, has its offset for one. Times are RFC 3339 with
 // nanoseconds. Readers skip fields that they do not know.
 type Line struct {
 	Kind Kind
@@ -42,6 +46,8 @@ type Line struct {
 	// Handling is whole for KindProduced and KindHandled. Of every line the
 	// Process is set, and of KindAssigned Partition and Assignment.
 	Handling
+	// Named is for KindAssigned.
+	Named bool
 	// Commits is for KindCommit, and valid until the next line is read.
 	Commits []Commit
 }
@@ -56,11 +62,14 @@ func AppendProcess(dst []byte, process string, at time.Time) []byte {
 
 // AppendAssigned appends the line that says that the process was given a
 // partition. It belongs before the first handling of that assignment.
-func AppendAssigned(dst []byte, partition int32, assignment uint64, at time.Time) []byte {
+func AppendAssigned(dst []byte, a Assignment, at time.Time) []byte {
 	dst = append(dst, `{"assigned":{"partition":`...)
-	dst = strconv.AppendInt(dst, int64(partition), 10)
+	dst = strconv.AppendInt(dst, int64(a.Partition), 10)
 	dst = append(dst, `,"assignment":`...)
-	dst = strconv.AppendUint(dst, assignment, 10)
+	dst = strconv.AppendUint(dst, a.Number, 10)
+	if a.Named {
+		dst = append(dst, `,"named":true`...)
+	}
 	dst = append(dst, '}')
 	return appendEnd(dst, at)
 }
@@ -98,10 +107,35 @@ func AppendCommit(dst []byte, commits []Commit, at time.Time) []byte {
 		dst = strconv.AppendInt(dst, int64(c.Partition), 10)
 		dst = append(dst, `,"offset":`...)
 		dst = strconv.AppendInt(dst, c.Offset, 10)
+		dst = appendFrontier(dst, &c)
 		dst = append(dst, '}')
 	}
 	dst = append(dst, ']')
 	return appendEnd(dst, at)
+}
+
+func appendFrontier(dst []byte, c *Commit) []byte {
+	if c.Frontier <= c.Offset {
+		return dst
+	}
+	dst = append(dst, `,"frontier":`...)
+	dst = strconv.AppendInt(dst, c.Frontier, 10)
+	for i, l := range c.Lanes {
+		if i == 0 {
+			dst = append(dst, `,"lanes":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, '[')
+		dst = strconv.AppendUint(dst, uint64(l.Name), 10)
+		dst = append(dst, ',')
+		dst = strconv.AppendInt(dst, l.Offset, 10)
+		dst = append(dst, ']')
+	}
+	if len(c.Lanes) > 0 {
+		dst = append(dst, ']')
+	}
+	return dst
 }
 
 func appendRecord(dst []byte, h *Handling) []byte {

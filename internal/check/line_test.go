@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +22,10 @@ func TestLinesAreTheJSONThatTheyPromise(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{string(AppendHandled(nil, &h, noon)), `{"producer":"p","tenant":"a\"c\\m\u000ae","sequence":7,"partition":3,"offset":42,"attempt":1,"assignment":2,"time":"2026-05-04T12:00:00.123456789Z"}`},
 		{string(AppendProduced(nil, &Handling{ID: ID{"p", "\xff"}}, noon)), `{"producer":"p","tenant":"�","tenant_hex":"ff","sequence":0,"partition":0,"offset":0,"time":"2026-05-04T12:00:00.123456789Z"}`},
-		{string(AppendCommit(nil, []Commit{{3, 43}, {4, 0}}, noon)), `{"commit":[{"partition":3,"offset":43},{"partition":4,"offset":0}],"time":"2026-05-04T12:00:00.123456789Z"}`},
-		{string(AppendAssigned(nil, 3, 9, noon)), `{"assigned":{"partition":3,"assignment":9},"time":"2026-05-04T12:00:00.123456789Z"}`},
+		{string(AppendCommit(nil, []Commit{{Partition: 3, Offset: 43}, {Partition: 4, Frontier: -1}}, noon)), `{"commit":[{"partition":3,"offset":43},{"partition":4,"offset":0}],"time":"2026-05-04T12:00:00.123456789Z"}`},
+		{string(AppendCommit(nil, []Commit{{3, 43, 900, []Lane{{7, 43}, {1<<32 - 1, 50}}}, {4, 0, 5, nil}}, noon)), `{"commit":[{"partition":3,"offset":43,"frontier":900,"lanes":[[7,43],[4294967295,50]]},{"partition":4,"offset":0,"frontier":5}],"time":"2026-05-04T12:00:00.123456789Z"}`},
+		{string(AppendAssigned(nil, Assignment{3, 9, true}, noon)), `{"assigned":{"partition":3,"assignment":9,"named":true},"time":"2026-05-04T12:00:00.123456789Z"}`},
+		{string(AppendAssigned(nil, Assignment{3, 9, false}, noon)), `{"assigned":{"partition":3,"assignment":9},"time":"2026-05-04T12:00:00.123456789Z"}`},
 		{string(AppendProcess(nil, "host-1", noon)), `{"process":"host-1","time":"2026-05-04T12:00:00.123456789Z"}`},
 	} {
 		if c.got != c.want+"\n" {
@@ -71,7 +74,9 @@ func TestHandWrittenLinesAreRead(t *testing.T) {
 	}{
 		{`{ "offset": 5, "partition": 1, "sequence": 2, "tenant": "acme", "attempt": 1, "later": {"a": [1]} }`, Line{Kind: KindHandled, Handling: Handling{ID: ID{"", "acme"}, Seq: 2, Partition: 1, Offset: 5, Attempt: 1}}},
 		{`{"tenant_hex":"ff00","sequence":2,"partition":1,"offset":5}`, Line{Kind: KindProduced, Handling: Handling{ID: ID{"", "\xff\x00"}, Seq: 2, Partition: 1, Offset: 5}}},
-		{`{"commit":[{"partition":1,"offset":5}]}`, Line{Kind: KindCommit, Commits: []Commit{{1, 5}}}},
+		{`{"commit":[{"partition":1,"offset":5}]}`, Line{Kind: KindCommit, Commits: []Commit{{Partition: 1, Offset: 5, Frontier: 5}}}},
+		{`{"commit":[{"partition":1,"offset":5,"frontier":9,"lanes":[[4294967295,5]]}]}`, Line{Kind: KindCommit, Commits: []Commit{{1, 5, 9, []Lane{{1<<32 - 1, 5}}}}}},
+		{`{"assigned":{"partition":1,"assignment":3,"named":true}}`, Line{Kind: KindAssigned, Named: true, Handling: Handling{Partition: 1, Assignment: 3}}},
 		{`{"commit":[]}`, Line{Kind: KindCommit, Commits: []Commit{}}},
 		{`{"assigned":{"partition":1,"assignment":3}}`, Line{Kind: KindAssigned, Handling: Handling{Partition: 1, Assignment: 3}}},
 		{`{"process":"w"}`, Line{Kind: KindProcess, Handling: Handling{Process: "w"}}},
@@ -86,6 +91,10 @@ func TestHandWrittenLinesAreRead(t *testing.T) {
 func TestLinesThatAreNoneAreRefused(t *testing.T) {
 	p := parser{names: map[string]string{}}
 	for text, want := range map[string]string{
+		`{"commit":[{"partition":1,"offset":5,"frontier":4}]}`:                      `"frontier"`,
+		`{"commit":[{"partition":1,"offset":5,"frontier":9,"lanes":[[1,9]]}]}`:      `"lanes"`,
+		`{"commit":[{"partition":1,"offset":5,"lanes":[[1,5]]}]}`:                   `"lanes"`,
+		`{"commit":[{"partition":1,"offset":5,"frontier":9,"lanes":[[-1,6]]}]}`:     `lanes`,
 		`{"sequence":2,"partition":1,"offset":5}`:                                   `"tenant"`,
 		`{"tenant":"a","partition":1,"offset":5}`:                                   `"sequence"`,
 		`{"tenant":"a","sequence":2,"offset":5}`:                                    `"partition"`,
@@ -183,8 +192,11 @@ func TestLinesBelongToTheProcessThatBegan(t *testing.T) {
 func FuzzLine(f *testing.F) {
 	f.Add([]byte(handledLine(1)))
 	f.Add(AppendProduced(nil, &Handling{ID: ID{"p", "\xff"}}, noon))
-	f.Add(AppendCommit(nil, []Commit{{1, 2}}, noon))
-	f.Add(AppendAssigned(nil, 1, 2, noon))
+	f.Add(AppendCommit(nil, []Commit{{Partition: 1, Offset: 2}}, noon))
+	f.Add(AppendAssigned(nil, Assignment{1, 2, true}, noon))
+	f.Add(AppendCommit(nil, []Commit{{1, 2, 9, []Lane{{3, 4}, {5, 8}}}}, noon))
+	f.Add([]byte(`{"commit":[{"partition":1,"offset":2,"frontier":1}]}`))
+	f.Add([]byte(`{"commit":[{"partition":1,"offset":2,"frontier":9,"lanes":[[4294967296,2],[1]]}]}`))
 	f.Add([]byte(`{"producer":"","tenant":"","sequence":18446744073709551615,"partition":2147483647,"offset":9223372036854775807,"attempt":2147483648,"time":"2026-05-04T12:00:00+02:00"}`))
 	f.Add([]byte(`{"producer":"","tenant":"","sequence":0,"partition":0,"offset":0,"attempt":0,"time":"0000-01-01T00:00:00+01:00"}`))
 	f.Add([]byte(`{"producer":"","tenant":"","sequence":0,"partition":0,"offset":0,"attempt":0,"time":"9999-12-31T23:00:00-05:00"}`))
@@ -199,6 +211,9 @@ func FuzzLine(f *testing.F) {
 		if diff := cmp.Diff(slow, quick); ok && diff != "" {
 			t.Fatalf("%q: -slow +fast\n%s", text, diff)
 		}
+		if err == nil && slow.Kind == KindCommit {
+			commitComesBack(t, &slow)
+		}
 		if err != nil || slow.Kind != KindHandled {
 			return
 		}
@@ -207,6 +222,25 @@ func FuzzLine(f *testing.F) {
 			t.Fatalf("%q does not come back: %v\n%s", text, err, diff)
 		}
 	})
+}
+
+// commitComesBack holds what was read of a commit to what a commit can say, and
+// reads it again as it would be written.
+func commitComesBack(t *testing.T, l *Line) {
+	t.Helper()
+	commits := slices.Clone(l.Commits)
+	for _, c := range commits {
+		for _, lane := range c.Lanes {
+			if c.Frontier < c.Offset || lane.Offset < c.Offset || lane.Offset >= c.Frontier {
+				t.Fatalf("read %+v", c)
+			}
+		}
+	}
+	p := parser{names: map[string]string{}}
+	again, err := p.parse(bytes.TrimSuffix(AppendCommit(nil, commits, l.Time), []byte("\n")))
+	if diff := cmp.Diff(commits, again.Commits, cmpopts.EquateEmpty()); err != nil || diff != "" {
+		t.Fatalf("%+v does not come back: %v\n%s", commits, err, diff)
+	}
 }
 
 func FuzzReader(f *testing.F) {

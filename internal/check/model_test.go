@@ -4,14 +4,17 @@ import (
 	"fmt"
 
 	"pgregory.net/rapid"
+
+	"github.com/tenantlane/tenantlane/consumer/offset"
 )
 
 // step is one call of a Checker, so that histories can be changed and judged
 // again, by the Checker and by its naive twin.
 type step struct {
-	kind      Kind
-	h         Handling // KindProduced, KindHandled, KindAssigned; KindCommit: Process and Partition
-	committed int64
+	kind  Kind
+	h     Handling // KindProduced, KindHandled, KindAssigned; KindCommit: Process and Partition
+	said  Commit   // KindCommit
+	named bool     // KindAssigned
 }
 
 func replay(steps []step) Report {
@@ -23,9 +26,9 @@ func replay(steps []step) Report {
 		case KindHandled:
 			c.Handled(s.h)
 		case KindAssigned:
-			c.Assigned(s.h.Process, s.h.Partition, s.h.Assignment)
+			c.Assigned(s.h.Process, Assignment{s.h.Partition, s.h.Assignment, s.named})
 		case KindCommit:
-			c.Committed(s.h.Process, s.h.Partition, s.committed)
+			c.Committed(s.h.Process, s.said)
 		}
 	}
 	return c.Report()
@@ -43,9 +46,10 @@ type cluster struct {
 }
 
 type modelPartition struct {
-	records    []Handling // in offset order
-	committed  int64
-	owner      string // "" for none
+	records    []Handling    // in offset order
+	said       Commit        // of the last commit
+	lanes      []offset.Lane // that it names
+	owner      string        // "" for none
 	assignment uint64
 	next       map[ID]int // index into records of each lane's next record
 	done       []bool     // in this assignment
@@ -105,16 +109,22 @@ func (c *cluster) own(p *modelPartition) {
 		p.assignment++
 	}
 	p.next, p.done = map[ID]int{}, make([]bool, len(p.records))
+	named := c.numbered && rapid.Bool().Draw(c.t, "named")
 	for i, r := range p.records {
-		if r.Offset < p.committed {
+		if r.Offset < p.said.Offset || named && p.shows(r) {
 			p.done[i] = true
 		} else if _, ok := p.next[r.ID]; !ok {
 			p.next[r.ID] = i
 		}
 	}
 	if c.numbered {
-		c.steps = append(c.steps, step{kind: KindAssigned, h: Handling{Process: p.owner, Partition: p.records[0].Partition, Assignment: p.assignment}})
+		c.steps = append(c.steps, step{kind: KindAssigned, h: Handling{Process: p.owner, Partition: p.records[0].Partition, Assignment: p.assignment}, named: named})
 	}
+}
+
+// shows says that the last commit shows a record to be done.
+func (p *modelPartition) shows(r Handling) bool {
+	return offset.State{Watermark: p.said.Offset, Frontier: p.said.Frontier, Lanes: p.lanes}.Done(offset.Name([]byte(r.Tenant)), r.Offset)
 }
 
 // handle runs the next record of some lane and reports whether there was one.
@@ -144,22 +154,33 @@ func (c *cluster) handle(p *modelPartition) bool {
 	return true
 }
 
-// commit acknowledges the first undone offset.
+// mostNames is how many lanes a commit of the model names.
+const mostNames = 1
+
+// commit acknowledges the first undone offset, and a frontier above a lane.
 func (c *cluster) commit(p *modelPartition) {
 	if p.owner == "" {
 		return
 	}
-	watermark := p.records[len(p.records)-1].Offset + 1
+	end := p.records[len(p.records)-1].Offset + 1
+	said := Commit{Partition: p.records[0].Partition, Offset: end, Frontier: end}
+	p.lanes = nil
+	seen := map[ID]bool{}
 	for i, done := range p.done {
-		if !done {
-			watermark = p.records[i].Offset
+		r := p.records[i]
+		if done || seen[r.ID] {
+			continue
+		}
+		seen[r.ID] = true
+		said.Offset = min(said.Offset, r.Offset)
+		if len(said.Lanes) == mostNames {
+			said.Frontier = r.Offset
 			break
 		}
+		name := offset.Name([]byte(r.Tenant))
+		said.Lanes = append(said.Lanes, Lane{Name: name, Offset: r.Offset})
+		p.lanes = append(p.lanes, offset.Lane{Name: name, Offset: r.Offset})
 	}
-	p.committed = max(p.committed, watermark)
-	c.steps = append(c.steps, step{
-		kind:      KindCommit,
-		h:         Handling{Process: p.owner, Partition: p.records[0].Partition},
-		committed: p.committed,
-	})
+	p.said = said
+	c.steps = append(c.steps, step{kind: KindCommit, h: Handling{Process: p.owner, Partition: said.Partition}, said: said})
 }

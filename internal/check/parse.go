@@ -55,11 +55,14 @@ type slowLine struct {
 type slowAssigned struct {
 	Partition  *int32  `json:"partition"`
 	Assignment *uint64 `json:"assignment"`
+	Named      bool    `json:"named"`
 }
 
 type slowCommit struct {
-	Partition *int32 `json:"partition"`
-	Offset    *int64 `json:"offset"`
+	Partition *int32      `json:"partition"`
+	Offset    *int64      `json:"offset"`
+	Frontier  *int64      `json:"frontier"`
+	Lanes     [][2]uint64 `json:"lanes"`
 }
 
 func (p *parser) slow(line []byte) (Line, error) {
@@ -102,7 +105,28 @@ func (p *parser) slowCommits(commits []slowCommit) error {
 		if c.Partition == nil || c.Offset == nil || *c.Partition < 0 || *c.Offset < 0 {
 			return errors.New(`"commit" wants objects with "partition" and "offset", from 0`)
 		}
-		p.commits = append(p.commits, Commit{*c.Partition, *c.Offset})
+		commit := Commit{Partition: *c.Partition, Offset: *c.Offset, Frontier: *c.Offset}
+		if c.Frontier != nil {
+			commit.Frontier = *c.Frontier
+		}
+		if err := commit.name(c.Lanes); err != nil {
+			return err
+		}
+		p.commits = append(p.commits, commit)
+	}
+	return nil
+}
+
+// name reads the lanes that a commit names.
+func (c *Commit) name(lanes [][2]uint64) error {
+	if c.Frontier < c.Offset {
+		return errors.New(`"frontier" of a commit lies below its "offset"`)
+	}
+	for _, l := range lanes {
+		if l[0] > math.MaxUint32 || l[1] < uint64(c.Offset) || l[1] >= uint64(c.Frontier) {
+			return errors.New(`"lanes" of a commit wants [name, offset], names below 2^32 and offsets from "offset" up and below "frontier"`)
+		}
+		c.Lanes = append(c.Lanes, Lane{Name: uint32(l[0]), Offset: int64(l[1])})
 	}
 	return nil
 }
@@ -111,7 +135,7 @@ func (s *slowAssigned) into(l *Line) error {
 	if s.Partition == nil || s.Assignment == nil || *s.Partition < 0 {
 		return errors.New(`"assigned" wants "partition", from 0, and "assignment"`)
 	}
-	l.Partition, l.Assignment = *s.Partition, *s.Assignment
+	l.Partition, l.Assignment, l.Named = *s.Partition, *s.Assignment, s.Named
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/tenantlane/tenantlane/consumer/offset"
 )
 
 // TestCorrectHistoriesAreClean: workers that keep the promise are never
@@ -31,8 +33,8 @@ func TestNonsenseIsJudgedLikeTheTwin(t *testing.T) {
 		numbered := rapid.Bool().Draw(t, "numbered")
 		steps := rapid.SliceOf(rapid.Custom(func(t *rapid.T) step {
 			s := step{
-				kind:      rapid.SampledFrom([]Kind{KindProduced, KindHandled, KindHandled, KindHandled, KindCommit, KindAssigned}).Draw(t, "kind"),
-				committed: rapid.Int64Range(0, 8).Draw(t, "commit"),
+				kind: rapid.SampledFrom([]Kind{KindProduced, KindHandled, KindHandled, KindHandled, KindCommit, KindAssigned}).Draw(t, "kind"),
+				said: Commit{Offset: rapid.Int64Range(0, 8).Draw(t, "commit")},
 			}
 			s.h = Handling{
 				Process:   rapid.SampledFrom([]string{"A", "B"}).Draw(t, "process"),
@@ -40,6 +42,12 @@ func TestNonsenseIsJudgedLikeTheTwin(t *testing.T) {
 				Seq:       rapid.Uint64Range(1, 6).Draw(t, "seq"),
 				Partition: rapid.Int32Range(0, 1).Draw(t, "partition"),
 				Offset:    rapid.Int64Range(0, 7).Draw(t, "offset"),
+			}
+			s.said.Partition, s.named = s.h.Partition, rapid.Bool().Draw(t, "named")
+			s.said.Frontier = s.said.Offset + rapid.Int64Range(0, 4).Draw(t, "frontier")
+			for range rapid.IntRange(0, 2).Draw(t, "lanes") {
+				name := rapid.SampledFrom([]uint32{offset.Name([]byte("s")), offset.Name([]byte("t")), 7}).Draw(t, "name")
+				s.said.Lanes = append(s.said.Lanes, Lane{name, s.said.Offset + rapid.Int64Range(0, 4).Draw(t, "lane")})
 			}
 			if numbered {
 				s.h.Assignment = rapid.Uint64Range(1, 4).Draw(t, "assignment")
@@ -89,7 +97,7 @@ var mutants = []mutant{
 	{"a record repeated below the commit", func(steps []step, i int) ([]step, bool) {
 		at := slices.IndexFunc(steps[i:], func(s step) bool {
 			return s.h.Process == steps[i].h.Process && s.h.Partition == steps[i].h.Partition &&
-				(s.kind == KindCommit && s.committed > steps[i].h.Offset || s.kind == KindAssigned)
+				(s.kind == KindCommit && s.said.Offset > steps[i].h.Offset || s.kind == KindAssigned)
 		})
 		if steps[i].kind != KindHandled || at < 0 || steps[i+at].kind == KindAssigned {
 			return nil, false // never committed in this assignment
@@ -98,8 +106,14 @@ var mutants = []mutant{
 	}, func(r Report) bool { return r.Duplicates > r.DuplicatesAllowed }},
 
 	{"a commit before its record is done", func(steps []step, i int) ([]step, bool) {
-		early := step{kind: KindCommit, h: steps[i].h, committed: steps[i].h.Offset + 1}
+		early := step{kind: KindCommit, h: steps[i].h, said: Commit{Partition: steps[i].h.Partition, Offset: steps[i].h.Offset + 1}}
 		return slices.Insert(slices.Clone(steps), i, early), isFirst(steps, i)
+	}, func(r Report) bool { return r.EarlyCommits > 0 }},
+
+	{"a frontier above a record that is not done", func(steps []step, i int) ([]step, bool) {
+		h := steps[i].h
+		early := step{kind: KindCommit, h: h, said: Commit{Partition: h.Partition, Offset: h.Offset, Frontier: h.Offset + 1}}
+		return slices.Insert(slices.Clone(steps), i, early), isFirst(steps, i) && steps[i].h.Assignment != 0
 	}, func(r Report) bool { return r.EarlyCommits > 0 }},
 }
 

@@ -150,9 +150,9 @@ func (f *faults) fellBack(h Handling) {
 	f.show(h, "was repeated out of order within one process")
 }
 
-func (f *faults) earlyCommit(h Handling, floor int64) {
+func (f *faults) earlyCommit(h Handling, said Commit) {
 	f.early++
-	f.show(h, "was handled for the first time when everything below offset %d was committed", floor)
+	f.show(h, "was handled for the first time when it was committed: it lies %s", said.where(h.Offset))
 }
 
 func (f *faults) setAside(h Handling) {
@@ -162,14 +162,22 @@ func (f *faults) setAside(h Handling) {
 	}
 }
 
-func (f *faults) repeat(h Handling, floor int64) (allowed bool) {
+func (f *faults) repeat(h Handling, said Commit, done bool) (allowed bool) {
 	f.duplicates++
-	if h.Offset >= floor {
+	if !done {
 		f.allowed++
 		return true
 	}
-	f.show(h, "was repeated below the committed offset %d", floor)
+	f.show(h, "was repeated %s", said.where(h.Offset))
 	return false
+}
+
+// where says how a commit covers an offset.
+func (c *Commit) where(at int64) string {
+	if at < c.Offset {
+		return fmt.Sprintf("below the committed offset %d", c.Offset)
+	}
+	return fmt.Sprintf("below the committed frontier %d, which names no lane that it could be of", c.Frontier)
 }
 
 // show keeps the first example.

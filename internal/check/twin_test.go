@@ -1,6 +1,10 @@
 package check
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/tenantlane/tenantlane/consumer/offset"
+)
 
 // naive judges a history by the definitions in doc.go, looking at everything
 // that came before each handling. It shares no code with the Checker.
@@ -20,7 +24,7 @@ func naive(steps []step) Report {
 			tenants[s.h.Tenant] = true
 			first := !done[rec]
 			done[rec] = true
-			below := s.h.Offset < naiveFloor(steps[:i], s.h)
+			below := naiveDone(steps[:i], s.h)
 			switch {
 			case first && below:
 				r.EarlyCommits++
@@ -58,9 +62,10 @@ func naiveHighest(before []step, id ID) (highest uint64) {
 	return highest
 }
 
-// naiveFloor is the highest commit of the partition before its assignment to
-// the process began, or by that process while the assignment was its newest.
-func naiveFloor(before []step, h Handling) (floor int64) {
+// naiveDone asks the highest commit of the partition before its assignment to the
+// process began, or by that process while the assignment was its newest. Of
+// those before a process that does not go by names only the offset counts.
+func naiveDone(before []step, h Handling) bool {
 	mine := func(s step) bool {
 		return (s.kind == KindHandled || s.kind == KindAssigned) &&
 			s.h.Process == h.Process && s.h.Partition == h.Partition
@@ -79,19 +84,39 @@ func naiveFloor(before []step, h Handling) (floor int64) {
 		if at != newest {
 			later := order[slices.Index(order, h.Assignment)+1:]
 			if len(later) > 1 {
-				return 0
+				return false
 			}
 			end = begins[later[0]]
 		}
 	} else if newest >= 0 && h.Assignment < order[len(order)-1] {
-		return 0
+		return false
 	}
+	named := begin < len(before) && before[begin].kind == KindAssigned && before[begin].named
+	var said Commit
 	for i, s := range before {
-		if s.kind == KindCommit && s.h.Partition == h.Partition && (i < begin || s.h.Process == h.Process && i < end) {
-			floor = max(floor, s.committed)
+		if s.kind != KindCommit || s.h.Partition != h.Partition || s.said.Offset < said.Offset {
+			continue
+		}
+		switch {
+		case i < begin && named, i >= begin && s.h.Process == h.Process && i < end:
+			said = s.said
+		case i < begin:
+			said = Commit{Offset: s.said.Offset}
 		}
 	}
-	return floor
+	if h.Offset < said.Offset || h.Offset >= said.Frontier {
+		return h.Offset < said.Offset
+	}
+	return !slices.ContainsFunc(said.Lanes, func(l Lane) bool {
+		return l.Offset <= h.Offset && (l.Name == offset.Name([]byte(h.Tenant)) || !naiveKnown(before, h, l.Name))
+	})
+}
+
+// naiveKnown says that a name is a tenant's that was heard of.
+func naiveKnown(before []step, h Handling, name uint32) bool {
+	return name == offset.Name([]byte(h.Tenant)) || slices.ContainsFunc(before, func(s step) bool {
+		return (s.kind == KindHandled || s.kind == KindProduced) && offset.Name([]byte(s.h.Tenant)) == name
+	})
 }
 
 // naiveAscends cuts what the process handled of the ID into ascending runs

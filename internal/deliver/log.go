@@ -89,7 +89,7 @@ func (l *Log) Handler(next consumer.Handler) consumer.Handler {
 func (l *Log) Assigned(assigned []consumer.Assigned) {
 	for _, a := range assigned {
 		_ = l.write(func(dst []byte, now time.Time) []byte {
-			return check.AppendAssigned(dst, a.Partition, a.Epoch, now)
+			return check.AppendAssigned(dst, check.Assignment{Partition: a.Partition, Number: a.Epoch, Named: a.Named}, now)
 		})
 	}
 }
@@ -98,7 +98,11 @@ func (l *Log) Assigned(assigned []consumer.Assigned) {
 func (l *Log) Committed(done []consumer.Committed) {
 	commits := make([]check.Commit, 0, len(done))
 	for _, c := range done {
-		commits = append(commits, check.Commit{Partition: c.Partition, Offset: c.Offset})
+		commit := check.Commit{Partition: c.Partition, Offset: c.Offset, Frontier: c.Frontier}
+		for _, l := range c.Lanes {
+			commit.Lanes = append(commit.Lanes, check.Lane(l))
+		}
+		commits = append(commits, commit)
 	}
 	_ = l.write(func(dst []byte, now time.Time) []byte { return check.AppendCommit(dst, commits, now) })
 }

@@ -120,13 +120,13 @@ func (w *crew) count(v load.Value, r *consumer.Record, imports int64) {
 
 func (w *crew) assigned(name string, assigned []consumer.Assigned) {
 	for _, a := range assigned {
-		w.checker.Assigned(name, a.Partition, a.Epoch)
+		w.checker.Assigned(name, check.Assignment{Partition: a.Partition, Number: a.Epoch})
 	}
 }
 
 func (w *crew) committed(name string, done []consumer.Committed) {
 	for _, d := range done {
-		w.checker.Committed(name, d.Partition, d.Offset)
+		w.checker.Committed(name, check.Commit{Partition: d.Partition, Offset: d.Offset})
 	}
 }
 
