@@ -58,7 +58,9 @@ func (c pendingCommit) told() Committed {
 		done.Frontier, said.Lanes = said.Lanes[sure].Offset, said.Lanes[:sure]
 	}
 	for _, l := range said.Lanes {
-		done.Lanes = append(done.Lanes, CommittedLane{Name: l.Name, Offset: l.Offset})
+		if l.Offset < done.Frontier { // lanes whose next record is not known may have one offset
+			done.Lanes = append(done.Lanes, CommittedLane{Name: l.Name, Offset: l.Offset})
+		}
 	}
 	return done
 }
