@@ -18,6 +18,7 @@ type history struct {
 	rng    *rand.Rand
 	table  *routing.Table
 	logs   [6][]past
+	order  []int32 // the partitions of all records and fences, as they were written
 	moves  int
 	seq    [2][2]int // by tenant and producer
 	events []string
@@ -84,9 +85,14 @@ func (h *history) produce(by *routing.Table, n int, late bool) {
 			h.seq[r.tenant][r.producer]++
 			r.seq = h.seq[r.tenant][r.producer]
 		}
-		h.logs[route.Partition] = append(h.logs[route.Partition], r)
+		h.write(route.Partition, r)
 		h.events = append(h.events, fmt.Sprintf("%s seq %d epoch %d %s in %d late %v", pastTenants[r.tenant], r.seq, route.Epoch, route.Kind, route.Partition, late))
 	}
+}
+
+func (h *history) write(partition int32, r past) {
+	h.logs[partition] = append(h.logs[partition], r)
+	h.order = append(h.order, partition)
 }
 
 // move moves the slot or a tenant, with all steps of the table. Some attempts
@@ -132,7 +138,7 @@ func (h *history) propose() routing.Move {
 func (h *history) fence(m *routing.Move) (fences []routing.Fence) {
 	for _, p := range slices.Sorted(slices.Values(m.From)) {
 		fences = append(fences, routing.Fence{Partition: p, Offset: int64(len(h.logs[p]))})
-		h.logs[p] = append(h.logs[p], past{control: &routing.Control{
+		h.write(p, past{control: &routing.Control{
 			Kind: routing.ControlFence, Move: m.ID, Unit: m.Unit(), Epoch: m.Epoch,
 		}})
 	}
@@ -164,6 +170,46 @@ func TestHistories(t *testing.T) {
 		}
 	}
 	t.Logf("%d histories of %d moves, each from %d starts: %d broken orders", *histories, moves, starts, broken)
+}
+
+// TestHistoriesFromEveryStart replays random histories from every instant at
+// which a new group may have begun at the logs' ends, between any two writes, and
+// from every position of each partition whose records of before may be done while
+// nothing of the others is.
+func TestHistoriesFromEveryStart(t *testing.T) {
+	all := func(homes []Home) []Home { return homes }
+	starts, broken := 0, 0
+	for seed := range uint64(*histories) {
+		h := newHistory(seed)
+		from := func(what string, start func(*replay) bool) (allowed bool) {
+			r := h.newReplay(uint64(starts), all)
+			if !start(r) {
+				return false
+			}
+			starts++
+			if err := r.toTheEnd(); err != nil {
+				if broken++; broken <= 3 {
+					t.Errorf("history %d, %s: %v\n%q", seed, what, err, h.events)
+				}
+			}
+			return true
+		}
+		var ends [6]int
+		for i := range len(h.order) + 1 {
+			from(fmt.Sprintf("from the ends after write %d, %v", i, ends), func(r *replay) bool { r.skipTo(ends); return true })
+			if i < len(h.order) {
+				ends[h.order[i]]++
+			}
+		}
+		for p := range h.logs {
+			for n := 1; n <= len(h.logs[p]); n++ {
+				if !from(fmt.Sprintf("from %d of partition %d", n, p), func(r *replay) bool { return r.doTo(p, n) }) {
+					break // nor may more of it be
+				}
+			}
+		}
+	}
+	t.Logf("%d histories from %d starts: %d broken orders", *histories, starts, broken)
 }
 
 // TestHistoriesNeedEveryEarlierHome sees that the replay finds what a weaker

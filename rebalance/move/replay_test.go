@@ -28,15 +28,29 @@ type replayed struct {
 	room      int // names that a commit has room for
 }
 
-func (h *history) replay(seed uint64, homes func([]Home) []Home) error {
-	r := &replay{history: h, homes: homes, last: map[[3]int]place{}}
-	r.rng = rand.New(rand.NewPCG(seed, 2))
+func (h *history) newReplay(seed uint64, homes func([]Home) []Home) *replay {
+	own := *h
+	own.rng = rand.New(rand.NewPCG(seed, 2))
+	r := &replay{history: &own, homes: homes, last: map[[3]int]place{}}
 	for p := range r.parts {
 		r.parts[p].committed = make([]bool, len(h.logs[p]))
 		r.parts[p].room = r.rng.IntN(3)
 		r.begin(p)
+	}
+	return r
+}
+
+// replay replays from random starts.
+func (h *history) replay(seed uint64, homes func([]Home) []Home) error {
+	r := h.newReplay(seed, homes)
+	for p := range r.parts {
 		r.start(p)
 	}
+	return r.toTheEnd()
+}
+
+// toTheEnd lets the group work until all is done.
+func (r *replay) toTheEnd() error {
 	for steps := 0; ; steps++ {
 		if steps > 5000 {
 			return fmt.Errorf("the group does not get on: %v", r.unfinished())
@@ -50,25 +64,50 @@ func (h *history) replay(seed uint64, homes func([]Home) []Home) error {
 	}
 }
 
-// start lets a group begin in the middle: what is before the start of a
-// partition is done, as by a commit of before these moves' workers came.
+// start lets a group begin in the middle of a partition, at times.
 func (r *replay) start(p int) {
-	q := &r.parts[p]
 	if r.rng.IntN(3) > 0 {
 		return
 	}
-	// Only a start that the order allows: nothing done that waits for earlier homes.
-	for i := range r.logs[p] {
-		if r.rng.IntN(3) == 0 || !r.mayRun(p, i) {
-			break
+	n := 0
+	for n < len(r.logs[p]) && r.rng.IntN(3) > 0 {
+		n++
+	}
+	for !r.doTo(p, n) {
+		n--
+	}
+}
+
+// doTo lets the first n of a partition be done, as by a commit of before these
+// moves' workers came, if the order allows: nothing done that waits for earlier
+// homes.
+func (r *replay) doTo(p, n int) bool {
+	for i := range n {
+		if !r.mayRun(p, i) {
+			return false
 		}
+	}
+	for i := range n {
 		if x := &r.logs[p][i]; x.control == nil && !x.stale {
 			r.last[[3]int{x.tenant, x.producer, x.seq}] = place{int8(p), int8(i)}
 		}
-		q.done[i] = true
+		r.parts[p].done[i] = true
 	}
 	r.commit(p)
 	r.begin(p)
+	return true
+}
+
+// skipTo lets the group begin there, without what is before: it handles none of
+// that, and has committed where it begins.
+func (r *replay) skipTo(at [6]int) {
+	for p, n := range at {
+		for i := range n {
+			r.parts[p].done[i] = true
+		}
+		r.commit(p)
+		r.begin(p)
+	}
 }
 
 func (r *replay) begin(p int) {
