@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tenantlane/tenantlane/lagwatch"
 	"github.com/tenantlane/tenantlane/lagwatch/lag"
@@ -72,14 +73,16 @@ func TestWatchdogAndHeartbeat(t *testing.T) {
 	w := c.watcher(func(cfg *lagwatch.Config) {
 		cfg.Rule, cfg.Targets, cfg.HeartbeatURL = fast(), []notify.Target{am[0], hook}, notify.Secret(s.URL+"/beat")
 	})
+	begun := time.Now()
 	stop := running(t, w)
 	for told := ""; !strings.Contains(told, `"watchdog"`); {
 		told = <-alerts
 	}
 	next(t, got, lag.AlertHot)
 	stop()
-	if beats.Load() != 1 {
-		t.Errorf("%d heartbeats within a minute", beats.Load())
+	took := time.Since(begun) // more than a minute on a machine that does much else
+	if n := beats.Load(); n < 1 || n > 1+int64(took/time.Minute) {
+		t.Errorf("%d heartbeats in %v, want one a minute", n, took)
 	}
 	for len(got) > 0 {
 		if a := <-got; a.Name == lag.AlertWatchdog {
