@@ -26,7 +26,7 @@ func TestAGrowthThatIsKilledGoesOn(t *testing.T) {
 	killed := m.command("move", "run", "--plan", plan, "--batch", "64", "--rate", "8", "--format", "json")
 	await(ctx, t, "some rounds are done", func() bool { return m.moves() >= 5 })
 	killed.die(t)
-	again := m.done("move", "run", "--plan", plan, "--format", "json")
+	again := m.done("move", "run", "--plan", plan, "--rate", "0", "--format", "json")
 	said := lastLine(&again.stderr)
 	rounds := strings.Count(again.out.String(), "\n")
 	if !strings.Contains(said, "2044 of 2044 are where they go") || rounds == 0 || rounds > 8 {

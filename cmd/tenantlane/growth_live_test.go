@@ -47,7 +47,7 @@ func TestALiveTopicGrowsInRounds(t *testing.T) {
 			}
 		}
 	})
-	run := inTopic(brokers, "move", "run", "--plan", plan)
+	run := inTopic(brokers, "move", "run", "--plan", plan, "--rate", "0")
 	if first := runContext(t, ctx, run...); first.code != exitInterrupted || !strings.Contains(first.stderr, "of 2048 are where they go") {
 		t.Errorf("exit code %d, stderr %q", first.code, first.stderr)
 	}

@@ -233,7 +233,7 @@ func TestGrowthOnALiveTopicGoesOnAfterAnInterruption(t *testing.T) {
 	runArgs(t, inTopic(brokers, "topic", "grow", "--partitions", "16")...).wantDone(t)
 	plan := filepath.Join(t.TempDir(), "growth.json")
 	runArgs(t, inTopic(brokers, "plan", "growth", "--from", "8", "--to", "16", "--write", plan)...).wantDone(t)
-	run := inTopic(brokers, "move", "run", "--plan", plan, "--batch", "5", "--format", "json")
+	run := inTopic(brokers, "move", "run", "--plan", plan, "--batch", "5", "--rate", "0", "--format", "json")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var watch sync.WaitGroup
@@ -282,7 +282,7 @@ func TestGrowthOnALiveTopicGoesOnAfterAnInterruption(t *testing.T) {
 func TestMoveRunTakesTenants(t *testing.T) {
 	brokers := wrapped(t)
 	plan := tempFile(t, "plan.json", `{"tenant_moves": [{"tenant": "acme", "to": [4]}, {"tenant_hex": "ff00", "to": [5]}]}`)
-	got := runArgs(t, inTopic(brokers, "move", "run", "--plan", plan, "--max-parallel", "2")...)
+	got := runArgs(t, inTopic(brokers, "move", "run", "--plan", plan, "--max-parallel", "2", "--rate", "0")...)
 	got.wantDone(t)
 	if strings.Count(got.stdout, "moved from partition") != 2 || !strings.Contains(got.stderr, "2 of 2") {
 		t.Errorf("%s%s", got.stdout, got.stderr)

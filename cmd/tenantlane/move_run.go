@@ -66,7 +66,7 @@ func newMoveRunCommand(e *env) *cobra.Command {
 	flags.StringVar(&f.topic, "topic", "", "topic of the moves (default: the plan's, or the table's only one)")
 	flags.IntVar(&f.parallel, "max-parallel", 1, "moves under way at once")
 	flags.IntVar(&f.batch, "batch", rebalance.DefaultBatch, "slots that one move takes at most")
-	flags.Float64Var(&f.rate, "rate", 0, "moves that begin a second at most (default: no limit)")
+	flags.Float64Var(&f.rate, "rate", 1, "moves that begin a second at most, so that nobody else notices; 0: no limit")
 	flags.IntVar(&f.retries, "retries", rebalance.DefaultRetries, "how often in a row a move is tried again that was aborted")
 	flags.BoolVar(&f.unordered, "accept-unordered", false, "also where the table does not say producers: wrapped, giving up order")
 	f.output.register(flags)

@@ -25,9 +25,9 @@ type MoveConfig struct {
 	Rate float64
 	// Size of their values in bytes; 200 by default.
 	Size int
-	// Moves a second while moves go on; 4 by default.
+	// Moves a second while moves go on; 1 by default.
 	Moves float64
-	// Phase is how long each phase lasts; 5 s by default.
+	// Phase is how long each phase lasts; 10 s by default.
 	Phase time.Duration
 	// Partitions of the topic, 32 by default, and its replicas; 1 by default.
 	Partitions int32
@@ -44,8 +44,8 @@ type MoveConfig struct {
 }
 
 func (c MoveConfig) withDefaults() MoveConfig {
-	c.Rate, c.Size, c.Moves = cmp.Or(c.Rate, 5000), cmp.Or(c.Size, 200), cmp.Or(c.Moves, 4)
-	c.Phase, c.Partitions, c.Replicas = cmp.Or(c.Phase, 5*time.Second), cmp.Or(c.Partitions, 32), cmp.Or(c.Replicas, 1)
+	c.Rate, c.Size, c.Moves = cmp.Or(c.Rate, 5000), cmp.Or(c.Size, 200), cmp.Or(c.Moves, 1)
+	c.Phase, c.Partitions, c.Replicas = cmp.Or(c.Phase, 10*time.Second), cmp.Or(c.Partitions, 32), cmp.Or(c.Replicas, 1)
 	c.Producers, c.Workers, c.Runs = cmp.Or(c.Producers, 2), cmp.Or(c.Workers, 2), cmp.Or(c.Runs, 5)
 	return c
 }
